@@ -1,0 +1,1 @@
+"""Benchmarks: every number is a ratio measured side by side in one run."""

@@ -1,0 +1,32 @@
+"""streamgen gives stock diffusers and transformers models a streaming memory."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamgen.errors import StreamgenError as StreamgenError
+    from streamgen.kv.arena import Arena as CachePool
+    from streamgen.pipelines.video import Chunk as Chunk
+    from streamgen.pipelines.video import VideoPipeline as VideoPipeline
+
+__version__ = "0.1.0"
+__all__ = ["CachePool", "Chunk", "StreamgenError", "VideoPipeline", "__version__"]
+
+# Loaded on first use: `streamgen --help` must not wait for torch.
+_HOMES = {
+    "CachePool": ("streamgen.kv.arena", "Arena"),
+    "Chunk": ("streamgen.pipelines.video", "Chunk"),
+    "StreamgenError": ("streamgen.errors", "StreamgenError"),
+    "VideoPipeline": ("streamgen.pipelines.video", "VideoPipeline"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"streamgen has no {name!r}; its public names are {', '.join(__all__)}.")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
