@@ -1,0 +1,70 @@
+"""Prompts as rows of numbers: a stock `UMT5EncoderModel` used the way Wan was trained.
+
+Shapes: B prompts, N text rows, D text dim.
+Rows behind the end of a prompt are exact zeros and no mask goes with them: the video model attends to them too.
+"""
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ftfy
+import torch
+from torch import Tensor
+
+from streamgen.errors import UsageError
+
+
+class TextEncoder:
+    """Turns prompts into [B, N, D]; `on_unknown` hears the words that the vocabulary does not hold."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        encoder: Any,
+        rows: int,
+        on_unknown: Callable[[list[str]], None] | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.encoder = encoder
+        self.rows = rows
+        self.on_unknown = on_unknown
+
+    def __call__(self, prompts: Sequence[str]) -> Tensor:
+        """Text rows [B, N, D]; a prompt that does not fit is refused, never cut."""
+        ids = torch.full((len(prompts), self.rows), self.tokenizer.pad_token_id or 0)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            tokens = self.tokenizer(clean(prompt), truncation=False)["input_ids"]
+            self._check(prompt, tokens)
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = 1
+        return self.embed(ids, mask)
+
+    @torch.no_grad()
+    def embed(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Token ids and mask, both [B, N], -> text rows [B, N, D]."""
+        device = self.encoder.shared.weight.device
+        ids, mask = ids.to(device), mask.to(device)
+        rows: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return rows.masked_fill(mask[..., None] == 0, 0.0)
+
+    def _check(self, prompt: str, tokens: list[int]) -> None:
+        if len(tokens) > self.rows:
+            raise UsageError(
+                f"The prompt '{prompt[:40]}...' has {len(tokens)} tokens and this checkpoint reads {self.rows}; "
+                "say it in fewer words."
+            )
+        unknown = self.tokenizer.unk_token_id
+        if self.on_unknown is not None and unknown in tokens:
+            self.on_unknown([word for word in clean(prompt).split() if self._is_unknown(word)])
+
+    def _is_unknown(self, word: str) -> bool:
+        return self.tokenizer.unk_token_id in self.tokenizer(word, add_special_tokens=False)["input_ids"]
+
+
+def clean(prompt: str) -> str:
+    """The prompt with broken characters mended, HTML entities resolved and runs of white space made one space."""
+    mended = html.unescape(html.unescape(ftfy.fix_text(prompt)))
+    return re.sub(r"\s+", " ", mended).strip()

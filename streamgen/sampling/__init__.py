@@ -1,0 +1,1 @@
+"""Samplers as pure functions: flow schedules and the noise of a stream."""
