@@ -1,4 +1,4 @@
-"""The base of every error that streamgen raises on purpose: a sentence a user can act on."""
+"""The bases of what streamgen raises and warns of on purpose: sentences a user can act on."""
 
 
 class StreamgenError(Exception):
@@ -7,3 +7,11 @@ class StreamgenError(Exception):
 
 class UsageError(StreamgenError, ValueError):
     """A caller asked for something that cannot be had."""
+
+
+class StreamgenWarning(UserWarning):
+    """Something was done as asked, and the result may not be what was meant."""
+
+
+class OutOfMemoryError(StreamgenError, MemoryError):
+    """A budget, a pool or a reserve is too small for what was asked; nothing has changed."""

@@ -1,6 +1,10 @@
 """The `streamgen` command."""
 
+import sys
+
 
 def main() -> None:
     """Entry point of the console script."""
-    raise SystemExit(0)
+    from streamgen.cli.guard import run
+
+    sys.exit(run(sys.argv[1:]))

@@ -53,7 +53,7 @@ class Mp4Writer(MuxWriter):
         if self._closed:
             return
         super().close()
-        if self._path is not None and self._frames:
+        if self._path is not None and self._path.is_file() and self._frames:
             move_index_to_front(self._path)
 
 

@@ -24,12 +24,15 @@ class _Pipe:
         self.error: OSError | None = None
 
     def write(self, data: bytes) -> int:
-        if self.error is None:
+        rest = memoryview(data)
+        while rest and self.error is None:
             try:
-                self._stream.write(data)
+                written = self._stream.write(rest)
                 self._stream.flush()
             except OSError as error:
                 self.error = error
+            else:
+                rest = rest[written:]  # a raw pipe may take less than it was given
         return len(data)
 
 

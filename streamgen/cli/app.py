@@ -1,0 +1,37 @@
+"""The commands of `streamgen`; each one imports what it needs when it runs, so that --help is quick."""
+
+from typing import Annotated
+
+import typer
+
+from streamgen import __version__
+from streamgen.cli import bench, kernels, models, video
+
+app = typer.Typer(
+    name="streamgen",
+    help="Video that streams from stock models. Frames and JSON go to stdout, everything else to stderr.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("video")(video.video)
+app.command("kernels")(kernels.kernels)
+app.add_typer(models.app, name="models")
+app.add_typer(bench.app, name="bench")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"streamgen {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where a failure came from.")] = False,
+) -> None:
+    """Options before the command; `guard` reads --traceback."""

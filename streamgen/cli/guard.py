@@ -1,0 +1,81 @@
+"""The manners every command shares: one sentence for an error, and an exit code that says which kind.
+
+0 done (also when the reader of a pipe left), 1 failed while running, 2 asked wrongly, 130 interrupted.
+"""
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import TextIO
+
+import typer
+from typer.main import get_command
+
+from streamgen.cli.app import app
+from streamgen.cli.say import say
+from streamgen.errors import StreamgenError, StreamgenWarning, UsageError
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+
+# Typer may bring its own click; its error base is reached through the name that typer promises.
+CommandLineError: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; nothing but SystemExit's code leaves here."""
+    warnings.showwarning = _show_warning
+    try:
+        outcome = get_command(app).main(list(arguments), prog_name="streamgen", standalone_mode=False)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else DONE
+    except BrokenPipeError:
+        _close_quietly()
+        return DONE
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted.")
+        return INTERRUPTED
+    except (CommandLineError, UsageError) as error:
+        say(_sentence(error))
+        return WRONG
+    except (
+        Exception
+    ) as error:  # the last stop before a user: a sentence, and the trace where it was asked for
+        if "--traceback" in arguments:
+            traceback.print_exc()
+        say(_sentence(error) if isinstance(error, StreamgenError) else _unexpected(error))
+        return FAILED
+
+
+def _sentence(error: Exception) -> str:
+    words = getattr(error, "format_message", error.__str__)()
+    line = " ".join(words.split())
+    return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
+def _unexpected(error: Exception) -> str:
+    words = " ".join(str(error).split()) or "no further words"
+    return f"{type(error).__name__}: {words.rstrip('.')}. (`streamgen --traceback ...` shows where.)"
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Our own warnings are for the user; those of libraries are for their developers."""
+    if issubclass(category, StreamgenWarning):
+        say(" ".join(str(message).split()))
+
+
+def _close_quietly() -> None:
+    """Leave Python nothing to flush into a pipe that nobody reads."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)

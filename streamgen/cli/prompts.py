@@ -1,0 +1,63 @@
+"""Prompts from words, a pipe or a file, and the times at which they change."""
+
+import math
+import re
+import sys
+from pathlib import Path
+
+from streamgen.errors import UsageError
+
+_AT = re.compile(r"(?P<seconds>\d+(?:\.\d+)?)s?:(?P<text>.+)", re.DOTALL)
+
+
+def read_prompt(asked: str | None) -> str:
+    """The prompt itself: words as given, `-` for standard input, `@FILE` for a file."""
+    if asked is None:
+        raise UsageError("A prompt is missing; give it in quotes, as - to read standard input, or as @FILE.")
+    text = _text(asked)
+    if not text.strip():
+        where = {"-": "from standard input"}.get(
+            asked, f"in {asked[1:]}" if asked.startswith("@") else "given"
+        )
+        raise UsageError(f"The prompt {where} is empty; say what the video shows.")
+    return " ".join(text.split())
+
+
+def _text(asked: str) -> str:
+    if asked == "-":
+        return sys.stdin.read()
+    if not asked.startswith("@"):
+        return asked
+    path = Path(asked[1:])
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"The prompt file {path} is not UTF-8 text.") from error
+    except OSError as error:
+        raise UsageError(f"The prompt file {path} cannot be read: {error.strerror}.") from error
+
+
+def read_schedule(asked: list[str], seconds: float | None) -> dict[float, str]:
+    """`5s:"words"` -> {5.0: "words"}, in the order of time; `seconds` is the clip's length, None for endless."""
+    schedule: dict[float, str] = {}
+    for entry in asked:
+        at, text = _entry(entry)
+        if at in schedule:
+            raise UsageError(f"--prompt-at names {at:g}s twice; one prompt can start at a time.")
+        if seconds is not None and at >= seconds:
+            raise UsageError(f"--prompt-at {at:g}s is past the end of a video of {seconds:g} s.")
+        schedule[at] = text
+    return dict(sorted(schedule.items()))
+
+
+def _entry(entry: str) -> tuple[float, str]:
+    match = _AT.fullmatch(entry.strip())
+    text = " ".join(match["text"].strip().strip("\"'").split()) if match else ""
+    if not match or not text:
+        raise UsageError(
+            f'--prompt-at {entry!r} is not SECONDS:WORDS, such as 5s:"a hero walks through rain".'
+        )
+    at = float(match["seconds"])
+    if at <= 0 or not math.isfinite(at):
+        raise UsageError("--prompt-at starts after 0 s; what holds from the start is the prompt itself.")
+    return at, text
