@@ -1,0 +1,149 @@
+"""The past of one stream: staged, committed, forked, rewound, evicted.
+
+Shapes: L layers, n tokens, H kv heads, D head dim, A position axes.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamgen.errors import UsageError
+from streamgen.kv.draft import keep_pages
+from streamgen.kv.errors import CacheStateError
+from streamgen.kv.masks import Full, Mask
+from streamgen.kv.retention import Retention
+from streamgen.kv.stage import Stage, TablePositions, check_index, open_stage
+from streamgen.kv.table import BlockTable, IntArray, pages_of
+
+if TYPE_CHECKING:
+    from streamgen.kv.pool import PagePool
+
+
+class KVCache:
+    """One stream's past, in pages of a pool. Made by `PagePool.cache()` and `fork()`."""
+
+    def __init__(
+        self, pool: "PagePool", retention: Retention, reserve: int, rotated: bool, name: str
+    ) -> None:
+        self.pool = pool
+        self.retention = retention
+        self.reserve = reserve
+        self.rotated = rotated
+        self.name = name
+        self.state = "open"
+        self.opened: Stage | None = None
+        self.tables: tuple[BlockTable, ...] = open_tables(pool, reserve, name)
+        pool.caches[self] = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the past (of the longest table, where layers keep different ones)."""
+        return max(table.tokens for table in self.tables)
+
+    @property
+    def positions(self) -> IntArray | None:
+        """Positions [n] or [n, A] in the first table, on the host; None when the stream has none."""
+        return self.tables[0].positions
+
+    def stage(
+        self,
+        tokens: int,
+        mask: Mask | None = None,
+        positions: TablePositions | None = None,
+        replace: int = 0,
+    ) -> Stage:
+        """Make room for new tokens, or refuse before anything has changed.
+
+        `replace` hides the last tokens of the past now and drops them at the commit.
+        """
+        self.require_idle("stage()")
+        if tokens < 1 or replace < 0:
+            raise UsageError(
+                f"stage(tokens={tokens}, replace={replace}) stages nothing; give at least 1 and 0."
+            )
+        self.opened = open_stage(self, [tokens] * len(self.tables), mask or Full(), positions, replace)
+        return self.opened
+
+    def close(self) -> None:
+        """Give every page back. An open stage is discarded; closing twice is harmless."""
+        if self.opened is not None:
+            self.opened.discard()
+        for table in self.tables:
+            self.pool.pages.release(table.pages, table)
+        self.tables = tuple(BlockTable(table.page_size) for table in self.tables)
+        self.pool.caches.pop(self, None)
+        self.state = "closed"
+
+    def __enter__(self) -> "KVCache":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def require_idle(self, call: str) -> None:
+        """Refuse a call that cannot work on a closed, swapped or staged cache."""
+        if self.state != "open":
+            mend = "swap it in first" if self.state == "swapped out" else "open a new one"
+            raise CacheStateError(f"{self.name} is {self.state} and cannot take {call}; {mend}.")
+        if self.opened is not None:
+            raise CacheStateError(
+                f"{self.name} has an open stage and cannot take {call}; commit or discard it first."
+            )
+
+    def kept(self, incoming: int) -> list[IntArray] | None:
+        """Ask the retention, and check its answer."""
+        kept = self.retention.keep(self, incoming)
+        return None if kept is None else self.per_table(kept, f"{type(self.retention).__name__}.keep()")
+
+    def per_table(self, indices: Sequence[IntArray], what: str) -> list[IntArray]:
+        """Check one list of rising logical indices for each table."""
+        if len(indices) != len(self.tables):
+            raise UsageError(
+                f"{what} gave {len(indices)} lists of indices; {self.name} has {len(self.tables)} tables."
+            )
+        return [
+            check_index(np.asarray(index, dtype=np.int64).reshape(-1), table.tokens, what)
+            for index, table in zip(indices, self.tables, strict=True)
+        ]
+
+    def trim(self) -> None:
+        """Let go what the retention no longer keeps."""
+        kept = self.kept(0)
+        if kept is not None:
+            for table, index in zip(self.tables, kept, strict=True):
+                self.pool.tally.evictions += table.tokens - len(index)
+                drop(self.pool, table, index)
+
+
+def open_tables(pool: "PagePool", reserve: int, name: str) -> tuple[BlockTable, ...]:
+    """One table for each group of layers, each with its stretch when tokens are reserved."""
+    size = pool.geometry.page_size
+    if reserve < 0:
+        raise UsageError(f"A reserve of {reserve} tokens cannot be had; give 0 for none.")
+    count = -(-reserve // size)
+    pool.pages.require(count * pool.geometry.tables, f"The reserve of {name}")
+    tables: list[BlockTable] = []
+    try:
+        for _ in range(pool.geometry.tables):
+            table = BlockTable(size)
+            if count:
+                table.pages = pool.pages.take_stretch(count, table)
+                start = table.pages[0] * size
+                table.stretch = range(start, start + reserve)
+            tables.append(table)
+    except BaseException:
+        for table in tables:
+            pool.pages.release(table.pages, table)
+        raise
+    return tuple(tables)
+
+
+def drop(pool: "PagePool", table: BlockTable, keep: IntArray) -> None:
+    """Forget all tokens but `keep`; pages without tokens go back, except those of a stretch."""
+    table.entries = table.entries.take(keep)
+    if table.stretch is None:
+        keep_pages(pool, table, pages_of(table.slots, table.page_size))

@@ -1,0 +1,123 @@
+"""What an open stage holds in one table: the pages it added, and how to take every step back."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamgen.kv.errors import CacheStateError
+from streamgen.kv.plan import Plan
+from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, slots_of
+
+if TYPE_CHECKING:
+    from streamgen.kv.pool import PagePool
+
+
+class Draft:
+    """The staged tokens of one table. Until `commit` the table itself is as it was."""
+
+    def __init__(self, pool: "PagePool", table: BlockTable, plan: Plan, positions: IntArray | None) -> None:
+        self.pool = pool
+        self.table = table
+        self.plan = plan
+        self.positions = positions
+        self.pages: list[int] = []  # held by this stage, not by the table
+        self._saved: list[int] = []
+        self.past = table.entries.take(plan.keep)
+        self.staged = plan.room
+        try:
+            self._open()
+        except BaseException:
+            pool.pages.release(self.pages, self)
+            raise
+        table.draft = self
+
+    def _open(self) -> None:
+        size = self.table.page_size
+        if self.plan.copy is not None:
+            [copy] = self.pool.duplicate([self.plan.copy], self)
+            self.pages.append(copy)
+            self.past = self.past.moved(self.plan.copy, copy, size)
+            self.staged = self.staged + (copy - self.plan.copy) * size
+        if self.plan.fresh:
+            fresh = self.pool.pages.take(self.plan.fresh, self)
+            self.pages += fresh
+            self.staged = np.concatenate([self.staged, slots_of(fresh, size)])[: self.plan.tokens]
+        if self.plan.saves:
+            self._saved = self.pool.duplicate(self.plan.saves, self)
+            self.pages += self._saved
+            for page, copy in zip(self.plan.saves, self._saved, strict=True):
+                move_others(self.pool, self.table, page, copy)
+
+    def commit(self, keep: IntArray | None) -> None:
+        """Make the staged tokens (those in `keep`) part of the past; what is hidden now is let go."""
+        staged, positions = self.staged, self.positions
+        self.pool.tally.evictions += self.plan.evicted
+        if keep is not None:
+            staged = self._close_ranks(keep)
+            positions = None if positions is None else positions[keep]
+        self._settle(self.past.join(Tokens(staged, positions)))
+
+    def discard(self) -> None:
+        """Put everything back as it was before the stage."""
+        self.pool.copy_pages(self._saved, self.plan.saves)
+        for page, copy in zip(self.plan.saves, self._saved, strict=True):
+            for holder in self.pool.pages.holders(copy):
+                if isinstance(holder, BlockTable) and holder.draft is None:
+                    repoint(self.pool, holder, copy, page)
+        self._end()
+
+    def _close_ranks(self, keep: IntArray) -> IntArray:
+        targets = self.staged[: len(keep)]
+        sources = self.staged[keep]
+        moved = sources != targets
+        if moved.any():
+            self.pool.move_slots(sources[moved], targets[moved])
+        return targets
+
+    def _settle(self, entries: Tokens) -> None:
+        self.table.entries = entries
+        if self.table.stretch is None:
+            used = pages_of(entries.slots, self.table.page_size)
+            arrived = set(used) - set(self.table.pages)
+            self.pool.pages.pass_on([page for page in self.pages if page in arrived], self, self.table)
+            self.pages = [page for page in self.pages if page not in arrived]
+            keep_pages(self.pool, self.table, used)
+        self._end()
+
+    def _end(self) -> None:
+        self.pool.pages.release(self.pages, self)
+        self.pages = []
+        self.table.draft = None
+
+
+def keep_pages(pool: "PagePool", table: BlockTable, used: list[int]) -> None:
+    """List only the pages that still hold tokens; the others go back."""
+    wanted = set(used)
+    pool.pages.release([page for page in table.pages if page not in wanted], table)
+    table.pages = used
+
+
+def refuse_if_read(pool: "PagePool", table: BlockTable, saves: tuple[int, ...]) -> None:
+    """A page that another open stage is reading cannot be moved away under it."""
+    for page in saves:
+        for holder in pool.pages.holders(page):
+            if isinstance(holder, BlockTable) and holder is not table and holder.draft is not None:
+                raise CacheStateError(
+                    "This bounded stream is about to overwrite a page that a fork of it is reading in an "
+                    "open stage; commit or discard the fork's stage first, or open both with stage_together()."
+                )
+
+
+def move_others(pool: "PagePool", table: BlockTable, page: int, copy: int) -> None:
+    """The owner of a stretch keeps its place; everybody else goes on with the copy."""
+    for holder in pool.pages.holders(page):
+        if isinstance(holder, BlockTable) and holder is not table:
+            repoint(pool, holder, page, copy)
+    pool.pages.forget(page)
+
+
+def repoint(pool: "PagePool", table: BlockTable, old: int, new: int) -> None:
+    """Let a table go on with another page of the same contents."""
+    pool.pages.hold(new, table)
+    pool.pages.release([old], table)
+    table.repoint(old, new)

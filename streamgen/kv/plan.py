@@ -1,0 +1,84 @@
+"""Where staged tokens will lie: pure planning, so that a stage is counted before anything changes.
+
+n stored tokens, S page size. All arrays are int64 on the host.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamgen.kv.errors import ReserveFullError
+from streamgen.kv.pages import Pages
+from streamgen.kv.table import BlockTable, IntArray, no_tokens
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one stage needs in one table."""
+
+    tokens: int
+    keep: IntArray  # logical indices of the visible past
+    room: IntArray  # slots that exist already, in the order in which they are taken
+    fresh: int  # new pages for the rest
+    copy: int | None = None  # page that is copied first because others rely on it; `room` lies in the copy
+    evicted: int = 0  # tokens that the retention lets go at the commit
+    saves: tuple[int, ...] = ()  # pages of a stretch whose old contents are still needed elsewhere
+
+    @property
+    def pages(self) -> int:
+        return self.fresh + len(self.saves) + (self.copy is not None)
+
+
+def plan_table(table: BlockTable, pages: Pages, keep: IntArray, replace: int, tokens: int) -> Plan:
+    """Plan `tokens` new ones while `keep` stays visible and the last `replace` stored ones give way."""
+    if tokens == 0:
+        return Plan(0, np.arange(table.tokens), no_tokens(), 0)
+    if table.stretch is not None:
+        return _plan_ring(table, table.stretch, pages, keep, replace, tokens)
+    return _plan_tail(table, pages, keep, replace, tokens)
+
+
+def _plan_tail(table: BlockTable, pages: Pages, keep: IntArray, replace: int, tokens: int) -> Plan:
+    room, copy = _tail_room(table, pages, keep, table.tokens - replace)
+    room = room[:tokens]
+    fresh = -(-(tokens - len(room)) // table.page_size)
+    evicted = table.tokens - replace - len(keep)
+    return Plan(tokens, keep, room, fresh, copy if len(room) else None, evicted)
+
+
+def _tail_room(table: BlockTable, pages: Pages, keep: IntArray, stays: int) -> tuple[IntArray, int | None]:
+    """Slots behind token `stays` - 1 in its page, and that page if it must be copied before the write."""
+    if stays == 0:
+        return no_tokens(), None
+    size = table.page_size
+    page, last = divmod(int(table.slots[stays - 1]), size)
+    behind = np.flatnonzero((table.slots // size == page) & (table.slots % size > last))
+    if (behind < stays).any():  # a page that was part of a ring: older tokens lie there
+        return no_tokens(), None
+    copy = len(behind) > 0 or not pages.writable(page)
+    if copy and not (table.slots[keep] // size == page).any():
+        return no_tokens(), None
+    return np.arange(page * size + last + 1, (page + 1) * size, dtype=np.int64), page if copy else None
+
+
+def _plan_ring(
+    table: BlockTable, stretch: range, pages: Pages, keep: IntArray, replace: int, tokens: int
+) -> Plan:
+    hidden = np.delete(table.slots, keep)
+    room = np.concatenate([_dead_slots(table, stretch), hidden])[:tokens]
+    if len(room) < tokens:
+        raise ReserveFullError(
+            f"{tokens} tokens were staged behind {len(keep)} visible ones in a reserve of {len(stretch)}; "
+            f"keep fewer (a retention with a smaller window) or reserve at least {len(keep) + tokens} tokens."
+        )
+    overwritten = set((np.intersect1d(room, hidden) // table.page_size).tolist())
+    touched = np.unique(room // table.page_size).tolist()
+    saves = tuple(page for page in touched if page in overwritten or not pages.writable(page))
+    return Plan(tokens, keep, room, 0, evicted=table.tokens - replace - len(keep), saves=saves)
+
+
+def _dead_slots(table: BlockTable, stretch: range) -> IntArray:
+    """Unused slots of the stretch, going round from the newest token."""
+    dead = np.setdiff1d(np.arange(stretch.start, stretch.stop), table.slots)
+    start = int(table.slots[-1]) + 1 if table.tokens else stretch.start
+    return dead[np.argsort((dead - start) % len(stretch))]

@@ -1,0 +1,93 @@
+"""The block table of one stream: which slot of the pool holds which token."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgen.kv.home import Origins, join_origins
+
+if TYPE_CHECKING:
+    from streamgen.kv.draft import Draft
+
+IntArray = npt.NDArray[np.int64]
+
+
+def no_tokens() -> IntArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """What is known about stored tokens, in logical order. slots [n], positions [n] or [n, axes]."""
+
+    slots: IntArray
+    positions: IntArray | None = None
+    origins: Origins | None = None
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def take(self, index: IntArray) -> "Tokens":
+        if len(index) == len(self.slots):
+            return self
+        positions = None if self.positions is None else self.positions[index]
+        origins = None if self.origins is None else self.origins.take(index)
+        return Tokens(self.slots[index], positions, origins)
+
+    def join(self, other: "Tokens") -> "Tokens":
+        if len(self) == 0:
+            return other
+        positions = None
+        if self.positions is not None and other.positions is not None:
+            positions = np.concatenate([self.positions, other.positions])
+        origins = join_origins(self.origins, len(self), other.origins, len(other))
+        return Tokens(np.concatenate([self.slots, other.slots]), positions, origins)
+
+    def moved(self, old: int, new: int, page_size: int) -> "Tokens":
+        """The same tokens after page `old` went to page `new`."""
+        slots = np.where(self.slots // page_size == old, self.slots + (new - old) * page_size, self.slots)
+        return replace(self, slots=slots)
+
+
+class BlockTable:
+    """The pages and slots of one group of layers. Token i of the past lies in slot slots[i]."""
+
+    def __init__(self, page_size: int, stretch: range | None = None) -> None:
+        self.page_size = page_size
+        self.stretch = stretch  # the slots of a bounded stream, one run; None = pages from anywhere
+        self.pages: list[int] = []
+        self.entries = Tokens(no_tokens())
+        self.draft: Draft | None = None  # what an open stage adds
+
+    @property
+    def tokens(self) -> int:
+        return len(self.entries)
+
+    @property
+    def slots(self) -> IntArray:
+        return self.entries.slots
+
+    @property
+    def positions(self) -> IntArray | None:
+        return self.entries.positions
+
+    def repoint(self, old: int, new: int) -> None:
+        self.pages[self.pages.index(old)] = new
+        self.entries = self.entries.moved(old, new, self.page_size)
+
+
+def pages_of(slots: IntArray, page_size: int) -> list[int]:
+    """The pages that hold these slots, in the order of their first token."""
+    pages = slots // page_size
+    if len(pages) == 0:
+        return []
+    first = np.flatnonzero(np.concatenate([[True], pages[1:] != pages[:-1]]))
+    return list(dict.fromkeys(pages[first].tolist()))
+
+
+def slots_of(pages: list[int], page_size: int) -> IntArray:
+    """Every slot of these pages, page after page."""
+    first = np.asarray(pages, dtype=np.int64) * page_size
+    return (first[:, None] + np.arange(page_size)).reshape(-1)

@@ -1,0 +1,99 @@
+"""What the staged queries see, and where a layer writes: host integers and device tensors both.
+
+Shapes: P pages, S page size, H kv heads, D head dim, T staged tokens, n visible tokens (past, then staged).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from streamgen.errors import UsageError
+from streamgen.kv.table import IntArray, Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The visible tokens of one table during one stage; what a kernel does not ask for is never made."""
+
+    visible: Tokens
+    past: int
+    tokens: int
+    page_size: int
+    device: str
+
+    @cached_property
+    def slots(self) -> Tensor:
+        """[n] int64: visible past, then staged, in logical order."""
+        return torch.from_numpy(self.visible.slots).to(self.device)
+
+    @cached_property
+    def staged(self) -> Tensor:
+        """[T] int64: the slots of the staged tokens."""
+        return torch.from_numpy(self.visible.slots[self.past :]).to(self.device)
+
+    @cached_property
+    def positions(self) -> Tensor | None:
+        """[n] or [n, axes] int64, in logical order; None when the stream has none."""
+        if self.visible.positions is None:
+            return None
+        return torch.from_numpy(self.visible.positions).to(self.device)
+
+    @cached_property
+    def runs(self) -> tuple[tuple[int, int], ...]:
+        """The visible slots as maximal (start, stop) stretches, by rising slot."""
+        return slot_runs(np.sort(self.visible.slots, kind="stable"))
+
+    @cached_property
+    def staged_run(self) -> tuple[int, int] | None:
+        """The staged slots as one stretch in order, where they are one."""
+        runs = slot_runs(self.visible.slots[self.past :])
+        return runs[0] if len(runs) == 1 else None
+
+    @cached_property
+    def pages(self) -> Tensor | None:
+        """[m] int32: the block table, when all pages are full but the last and in logical order."""
+        slots = self.visible.slots
+        index = np.arange(len(slots))
+        pages = slots[:: self.page_size] // self.page_size
+        if (slots != pages[index // self.page_size] * self.page_size + index % self.page_size).any():
+            return None
+        return torch.from_numpy(pages.astype(np.int32)).to(self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerKV:
+    """One layer of the pool as flat slots [P*S, H, D], and what its staged queries see there."""
+
+    k: Tensor
+    v: Tensor
+    view: View
+
+    def write(self, k: Tensor, v: Tensor) -> None:
+        """Overwrite the staged keys and values [T, H, D]; any number of times."""
+        expected = (self.view.tokens, *self.k.shape[1:])
+        for name, given in (("keys", k), ("values", v)):
+            if given.shape != expected:
+                raise UsageError(
+                    f"{name} of shape {list(given.shape)} were given; the stage holds {list(expected)}."
+                )
+        run = self.view.staged_run
+        for flat, given in ((self.k, k), (self.v, v)):
+            if run is not None:
+                flat[run[0] : run[1]].copy_(given.detach())
+            elif flat.dtype.itemsize == 1:
+                flat.view(torch.uint8)[self.view.staged] = given.detach().to(flat.dtype).view(torch.uint8)
+            else:
+                flat.index_copy_(0, self.view.staged, given.detach().to(flat.dtype))
+
+
+def slot_runs(slots: IntArray) -> tuple[tuple[int, int], ...]:
+    """Cut slots into stretches of neighbours: [4, 5, 9] -> ((4, 6), (9, 10))."""
+    if len(slots) == 0:
+        return ()
+    breaks = np.flatnonzero(np.diff(slots) != 1)
+    starts = slots[np.concatenate([[0], breaks + 1])].tolist()
+    stops = slots[np.concatenate([breaks, [len(slots) - 1]])].tolist()
+    return tuple((start, stop + 1) for start, stop in zip(starts, stops, strict=True))
