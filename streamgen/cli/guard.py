@@ -3,7 +3,6 @@
 0 done (also when the reader of a pipe left), 1 failed while running, 2 asked wrongly, 130 interrupted.
 """
 
-import os
 import sys
 import traceback
 import warnings
@@ -14,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from streamgen.cli.app import app
-from streamgen.cli.say import say
+from streamgen.cli.say import let_go_of_stdout, say
 from streamgen.errors import StreamgenError, StreamgenWarning, UsageError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -33,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return outcome if isinstance(outcome, int) else DONE
     except BrokenPipeError:
-        _close_quietly()
+        let_go_of_stdout()
         return DONE
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted.")
@@ -72,10 +71,3 @@ def _show_warning(
     """Our own warnings are for the user; those of libraries are for their developers."""
     if issubclass(category, StreamgenWarning):
         say(" ".join(str(message).split()))
-
-
-def _close_quietly() -> None:
-    """Leave Python nothing to flush into a pipe that nobody reads."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.close(nothing)

@@ -27,9 +27,9 @@ class Output:
     def piped(self) -> bool:
         return self.target == PIPE
 
-    def open(self) -> Path | BinaryIO:
-        """The path, or standard output, from then on reserved for frames."""
-        return take_stdout() if self.piped else Path(self.target)
+    def place(self, stdout: BinaryIO) -> Path | BinaryIO:
+        """What a writer opens: the path, or standard output."""
+        return stdout if self.piped else Path(self.target)
 
 
 def choose_output(target: str, form: str | None, pix_fmt: str | None, scale: int) -> Output:

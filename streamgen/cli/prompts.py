@@ -38,7 +38,7 @@ def _text(asked: str) -> str:
 
 
 def read_schedule(asked: list[str], seconds: float | None) -> dict[float, str]:
-    """`5s:"words"` -> {5.0: "words"}, in the order of time; `seconds` is the clip's length, None for endless."""
+    """`5s:"words"` -> {5.0: "words"}, in the order of time; `seconds` is the length, None for endless."""
     schedule: dict[float, str] = {}
     for entry in asked:
         at, text = _entry(entry)

@@ -4,17 +4,18 @@ Shapes: T frames, H height, W width.
 """
 
 import json
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from streamgen import __version__
 from streamgen.cli import backend
 from streamgen.cli.interrupt import Interrupt
+from streamgen.cli.output import PIPE, take_stdout
 from streamgen.cli.progress import StreamProgress
 from streamgen.cli.request import Request
 from streamgen.cli.say import say
@@ -38,9 +39,10 @@ def make(request: Request) -> int:
     """Stream chunks into the writer until the video ends or somebody stops it."""
     tell = (lambda _: None) if request.quiet else say
     tell(headline(request))
-    target = request.output.open()
+    stdout = take_stdout()
+    target = request.output.place(stdout)
     meter = StreamMeter(request.settings.fps, request.frames)
-    with StreamProgress(meter, request.quiet) as progress, _lines(request.stats) as lines:
+    with StreamProgress(meter, request.quiet) as progress, _lines(request.stats, stdout) as lines:
         chunks = backend.chunks(request)
         first = next(chunks)
         clip = _clip(request, first)
@@ -128,11 +130,11 @@ def _write(chunk: "Chunk", writer: FrameWriter, request: Request, meter: StreamM
     }
 
 
-def _lines(stats: str | None) -> AbstractContextManager[TextIO | None]:
+def _lines(stats: str | None, stdout: BinaryIO) -> AbstractContextManager[TextIO | None]:
     if stats is None:
         return nullcontext()
-    if stats == "-":
-        return nullcontext(sys.stdout)
+    if stats == PIPE:
+        return TextIOWrapper(stdout, encoding="utf-8", write_through=True)
     return Path(stats).open("w", encoding="utf-8")
 
 
