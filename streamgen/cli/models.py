@@ -1,15 +1,125 @@
-"""x"""
+"""`streamgen models`: which checkpoints there are, whether they are sound, and how to get more."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True)
+from streamgen.errors import StreamgenError, UsageError
+
+if TYPE_CHECKING:
+    from streamgen.models.registry import Entry
+
+app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, verify, pull, convert.")
+
+_AS_JSON = typer.Option("--json", help="JSON instead of a table.")
 
 
 @app.command("list")
-def list_() -> None:
-    """x"""
+def list_models(as_json: Annotated[bool, _AS_JSON] = False) -> int:
+    """List the checkpoints that streamgen knows by name."""
+    rows = [_row(entry) for entry in _registry().values()]
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return 0
+    from streamgen.cli.table import show
+
+    show(
+        ["model", "pipeline", "here", "licence", "size", "what it is"],
+        [
+            [row["name"], row["pipeline"], row["here"], row["licence"], row["size"], row["summary"]]
+            for row in rows
+        ],
+    )
+    return 0
 
 
-@app.command("xx")
-def xx_() -> None:
-    """x"""
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which ones; all that are here by default.")
+    ] = None,
+) -> int:
+    """Compare checkpoints with their registered SHA-256 sums."""
+    from streamgen.cli.checksums import mismatches
+
+    known = _registry()
+    chosen = names or [name for name, entry in known.items() if entry.folder]
+    faults: list[str] = []
+    for name in chosen:
+        entry = _entry(known, name)
+        if entry.folder is None:
+            raise UsageError(f"{name} is not here; `streamgen models pull {name}` fetches it.")
+        found = mismatches(entry.folder, entry.facts.get("files", {}))
+        faults += [f"{name}: {fault}" for fault in found]
+        print(f"{name}: {'sound' if not found else 'not as registered'}")
+    if faults:
+        raise StreamgenError(" ".join(faults))
+    return 0
+
+
+@app.command()
+def pull(
+    name: Annotated[str, typer.Argument(help="A registered name or a hub id such as owner/name.")],
+) -> int:
+    """Download a checkpoint from the hub; the only command that opens a connection."""
+    from streamgen.models.registry import resolve
+
+    print(resolve(name, download=True))
+    return 0
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        Path, typer.Argument(help="A published .safetensors or .pt file, or a folder of them.")
+    ],
+    target: Annotated[Path, typer.Argument(help="The checkpoint folder to write the part into.")],
+    part: Annotated[str, typer.Option(help="transformer, vae or text_encoder.")] = "transformer",
+    overwrite: Annotated[bool, typer.Option("-y", help="Replace a part that is there.")] = False,
+) -> int:
+    """Turn published weights into the folder layout of diffusers, every key accounted for."""
+    if part not in ("transformer", "vae", "text_encoder"):
+        raise UsageError(f"There is no part {part!r} to convert; choose transformer, vae or text_encoder.")
+    if not source.exists():
+        raise UsageError(f"There is nothing at {source} to convert.")
+    place = target / part
+    if place.exists() and not overwrite:
+        raise UsageError(f"{place} is there already; -y replaces it.")
+    from streamgen.cli.conversion import convert_part
+
+    convert_part(source, part, place)
+    print(place)
+    return 0
+
+
+def _registry() -> "dict[str, Entry]":
+    from streamgen.models.registry import registry
+
+    return registry()
+
+
+def _entry(known: "dict[str, Entry]", name: str) -> "Entry":
+    if name not in known:
+        raise UsageError(
+            f"There is no model {name!r} in the registry; it knows {', '.join(known) or 'none'}."
+        )
+    return known[name]
+
+
+def _row(entry: "Entry") -> dict[str, Any]:
+    from streamgen.cli.checksums import listing
+
+    folder = entry.folder
+    nbytes = sum((folder / name).stat().st_size for name in listing(folder)) if folder else None
+    return {
+        "name": entry.name,
+        "pipeline": entry.facts.get("pipeline", ""),
+        "here": "bundled" if folder else f"on the hub: {entry.hub}",
+        "folder": str(folder) if folder else None,
+        "licence": entry.facts.get("licence", ""),
+        "bytes": nbytes,
+        "size": "" if nbytes is None else f"{nbytes / 1e6:.1f} MB",
+        "summary": entry.facts.get("summary", ""),
+    }
