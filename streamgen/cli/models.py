@@ -50,7 +50,8 @@ def verify(
     for name in chosen:
         entry = _entry(known, name)
         if entry.folder is None:
-            raise UsageError(f"{name} is not here; `streamgen models pull {name}` fetches it.")
+            how = f"`streamgen models pull {name}` fetches it" if entry.hub else "this installation lost it"
+            raise UsageError(f"{name} is not here; {how}.")
         found = mismatches(entry.folder, entry.facts.get("files", {}))
         faults += [f"{name}: {fault}" for fault in found]
         print(f"{name}: {'sound' if not found else 'not as registered'}")
@@ -116,7 +117,7 @@ def _row(entry: "Entry") -> dict[str, Any]:
     return {
         "name": entry.name,
         "pipeline": entry.facts.get("pipeline", ""),
-        "here": "bundled" if folder else f"on the hub: {entry.hub}",
+        "here": "bundled" if folder else f"on the hub: {entry.hub}" if entry.hub else "missing",
         "folder": str(folder) if folder else None,
         "licence": entry.facts.get("licence", ""),
         "bytes": nbytes,

@@ -54,12 +54,8 @@ class MuxWriter:
         self._pipe = None if isinstance(target, Path) else _Pipe(target)
         self._frames = 0
         self._closed = False
-        try:
-            self._container = av.open(
-                self._pipe or str(target), "w", format=form.muxer, options=options or {}
-            )
-        except OSError as error:
-            raise WriteError(f"{self._name} cannot be opened for writing: {reason(error)}.") from error
+        # PyAV opens the file with the first packet: until then nothing can fail.
+        self._container = av.open(self._pipe or str(target), "w", format=form.muxer, options=options or {})
         self._container.metadata.update(clip.metadata)
         self.stream = cast(VideoStream, self._container.add_stream(form.codec, rate=clip.rate))
         self.stream.width, self.stream.height = clip.width, clip.height

@@ -1,4 +1,4 @@
-"""Write the SHA-256 sums of a bundled checkpoint into the registry: `python -m weights.recipes.register tiny-video`."""
+"""Write the sums of a bundled checkpoint into the registry: python -m weights.recipes.register tiny-video."""
 
 import json
 import sys
