@@ -54,7 +54,6 @@ class MuxWriter:
         self._pipe = None if isinstance(target, Path) else _Pipe(target)
         self._frames = 0
         self._closed = False
-        # PyAV opens the file with the first packet: until then nothing can fail.
         self._container = av.open(self._pipe or str(target), "w", format=form.muxer, options=options or {})
         self._container.metadata.update(clip.metadata)
         self.stream = cast(VideoStream, self._container.add_stream(form.codec, rate=clip.rate))
@@ -86,6 +85,7 @@ class MuxWriter:
 
     def _mux(self, frame: av.VideoFrame | None) -> None:
         try:
+            self._container.start_encoding()  # opens the file now, not when the encoder lets go of a packet
             self._container.mux(self.stream.encode(frame))
             self._raise_of_pipe()
         except BrokenPipeError:
