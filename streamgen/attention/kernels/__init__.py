@@ -1,0 +1,1 @@
+"""One file a kernel. None of them imports its package before it is chosen."""

@@ -1,0 +1,57 @@
+"""The kernels by name, and the choice among them."""
+
+from functools import cache
+
+from streamgen.attention.contract import Kernel, KernelError, Need
+from streamgen.attention.kernels.flash import Flash
+from streamgen.attention.kernels.flashinfer import Flashinfer
+from streamgen.attention.kernels.flex import Flex
+from streamgen.attention.kernels.reference import Reference
+from streamgen.attention.kernels.sdpa import Sdpa
+from streamgen.attention.kernels.segments import Segments
+from streamgen.attention.kernels.triton import Triton
+from streamgen.attention.kernels.varlen import Varlen
+from streamgen.attention.kernels.xformers import Xformers
+
+AUTO = "auto"
+# Best first. A kernel that takes a detour for a need (copies keys together) comes after those that take none.
+ORDER: dict[str, tuple[str, ...]] = {
+    "cpu": ("sdpa", "segments"),
+    "cuda": ("varlen", "flashinfer", "flash", "sdpa"),
+}
+
+
+@cache
+def kernels() -> dict[str, Kernel]:
+    """Every kernel by name, whether or not it can run here."""
+    known: tuple[Kernel, ...] = (
+        Reference(),
+        Sdpa(),
+        Segments(),
+        Flex(),
+        Varlen(),
+        Flash(),
+        Flashinfer(),
+        Xformers(),
+        Triton(),
+    )
+    return {kernel.name: kernel for kernel in known}
+
+
+def choose(name: str, need: Need) -> Kernel:
+    """The kernel of this name, or the best one for 'auto'; KernelError says why a named one cannot serve."""
+    if name == AUTO:
+        return _best(need)
+    if name not in kernels():
+        raise KernelError(f"There is no kernel {name!r}; choose {AUTO!r} or one of {', '.join(kernels())}.")
+    kernel = kernels()[name]
+    lack = kernel.lacks(need)
+    if lack is not None:
+        raise KernelError(f"The kernel {name!r} was asked for and cannot serve: {lack}")
+    return kernel
+
+
+def _best(need: Need) -> Kernel:
+    usable = [kernels()[name] for name in ORDER.get(need.device, ("sdpa",))]
+    usable = [kernel for kernel in usable if kernel.lacks(need) is None]
+    return min(usable, key=lambda kernel: kernel.detours(need))
