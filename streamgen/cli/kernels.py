@@ -1,6 +1,51 @@
-"""`streamgen kernels`."""
+"""`streamgen kernels`: every attention kernel, whether it runs here, and if not, what would mend it."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from streamgen.attention.report import KernelReport
+
+COLUMNS = ("kernel", "installed", "usable here", "masks", "pages", "self-test", "why not, and what to do")
 
 
-def kernels() -> int:
-    """x"""
+def kernels(
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda; where caches would lie by default.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+) -> int:
+    """List every attention kernel: installed? usable here? if not, what to install; and its self-test."""
+    from streamgen.cli.backend import check_device, quieten_libraries
+    from streamgen.cli.request import parse_device
+    from streamgen.cli.table import show
+
+    check_device(parse_device(device))
+    quieten_libraries()
+    from streamgen.attention.report import describe_kernels
+
+    reports = describe_kernels(device)
+    if as_json:
+        print(json.dumps([asdict(report) for report in reports], indent=2))
+    else:
+        show(COLUMNS, [_row(report) for report in reports])
     return 0
+
+
+def _row(report: "KernelReport") -> tuple[str, ...]:
+    return (
+        report.name,
+        _yes(report.installed),
+        _yes(report.usable),
+        " ".join(report.masks),
+        "in place" if report.paged else "gathered",
+        report.selftest,
+        f"{report.reason}; {report.fix}." if report.reason else "",
+    )
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"
