@@ -13,10 +13,17 @@ from streamgen.kv.masks import Full as Full
 from streamgen.kv.masks import Mask as Mask
 from streamgen.kv.masks import Tree as Tree
 from streamgen.kv.pool import PagePool as PagePool
+from streamgen.kv.prefix import PrefixIndex as PrefixIndex
 from streamgen.kv.retention import KeepAll as KeepAll
 from streamgen.kv.retention import Retention as Retention
 from streamgen.kv.retention import SinkWindow as SinkWindow
+from streamgen.kv.snapshot import SnapshotError as SnapshotError
+from streamgen.kv.snapshot import load as load
+from streamgen.kv.snapshot import save as save
 from streamgen.kv.stage import Stage as Stage
 from streamgen.kv.stage import stage_together as stage_together
+from streamgen.kv.swap import Swapped as Swapped
+from streamgen.kv.swap import swap_in as swap_in
+from streamgen.kv.swap import swap_out as swap_out
 from streamgen.kv.view import LayerKV as LayerKV
 from streamgen.kv.view import View as View

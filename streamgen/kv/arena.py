@@ -70,11 +70,15 @@ class Arena:
         """Take bytes from the budget, or refuse before anything has changed."""
         if nbytes < 0:
             raise UsageError(f"{owner} asked for {nbytes} bytes; ask for zero or more.")
-        if self.budget is not None and nbytes > self.budget - self.held:
-            raise ArenaFullError(self._refusal(nbytes, owner))
+        self.require(nbytes, owner)
         lease = Lease(self, nbytes, owner)
         self._leases[lease] = None
         return lease
+
+    def require(self, nbytes: int, owner: str) -> None:
+        """Refuse, without taking anything, what the budget has no room for."""
+        if self.budget is not None and nbytes > self.budget - self.held:
+            raise ArenaFullError(self._refusal(nbytes, owner))
 
     def report(self) -> list[tuple[str, int]]:
         """Who holds how many bytes, in the order in which they came."""

@@ -5,17 +5,21 @@ Shapes: L layers, n tokens, H kv heads, D head dim, A position axes.
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from streamgen.errors import UsageError
-from streamgen.kv.draft import keep_pages
+from streamgen.kv.compact import compact, plan_compaction
 from streamgen.kv.errors import CacheStateError
 from streamgen.kv.masks import Full, Mask
+from streamgen.kv.reposition import Rotate, Shift, reposition
 from streamgen.kv.retention import Retention
-from streamgen.kv.stage import Stage, TablePositions, check_index, open_stage
-from streamgen.kv.table import BlockTable, IntArray, pages_of
+from streamgen.kv.sharing import keep_pages
+from streamgen.kv.stage import Stage, TablePositions, open_stage
+from streamgen.kv.table import BlockTable, Indices, IntArray, check_index, pages_of, pick
 
 if TYPE_CHECKING:
     from streamgen.kv.pool import PagePool
@@ -66,6 +70,93 @@ class KVCache:
         self.opened = open_stage(self, [tokens] * len(self.tables), mask or Full(), positions, replace)
         return self.opened
 
+    def fork(self, name: str = "") -> "KVCache":
+        """Share every page with a new cache; whoever writes first copies what it touches, and only that.
+
+        The fork of a bounded stream is an ordinary paged cache: equal in content, not in one stretch.
+        """
+        self.require_idle("fork()")
+        other = KVCache(self.pool, self.retention, 0, self.rotated, name or f"fork of {self.name}")
+        for mine, table in zip(self.tables, other.tables, strict=True):
+            table.entries = mine.entries
+            table.pages = pages_of(mine.slots, mine.page_size)
+            for page in table.pages:
+                self.pool.pages.hold(page, table)
+        return other
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the last `tokens` tokens."""
+        self.require_idle("rewind()")
+        least = min(table.tokens for table in self.tables)
+        if not 0 <= tokens <= least:
+            raise UsageError(f"{self.name} cannot be rewound by {tokens} tokens; it holds {least}.")
+        for table in self.tables:
+            drop(self.pool, table, np.arange(table.tokens - tokens))
+
+    def evict(self, keep: Indices | Sequence[Indices]) -> None:
+        """Keep only these rising logical indices and close the gaps.
+
+        One list of indices for all tables, or a list of them, one for each.
+        """
+        self.require_idle("evict()")
+        single = isinstance(keep, Tensor) or len(keep) == 0 or np.ndim(keep[0]) == 0
+        lists = [keep] * len(self.tables) if single else keep
+        kept = self.per_table(cast(Sequence[Indices], lists), "evict(keep=...)")
+        plans = [plan_compaction(self.pool, *pair) for pair in zip(self.tables, kept, strict=True)]
+        self.pool.pages.require(sum(plan.fresh for plan in plans), f"Compacting {self.name}")
+        for table, plan in zip(self.tables, plans, strict=True):
+            self.pool.tally.evictions += table.tokens - len(plan.entries)
+            compact(self.pool, table, plan)
+
+    def read(self, layer: int, tokens: slice | Indices = slice(None)) -> tuple[Tensor, Tensor]:
+        """Keys and values [n, H, D] of one layer, gathered in the order asked for."""
+        self.require_idle("read()")
+        number, row = divmod(layer, self.pool.geometry.layers_per_page)
+        table = self.tables[number]
+        slots = torch.from_numpy(table.slots[pick(tokens, table.tokens)]).to(self.pool.device)
+        k, v = self.pool.flat[row]
+        return k.index_select(0, slots), v.index_select(0, slots)
+
+    def append(
+        self,
+        k: Tensor,
+        v: Tensor,
+        positions: TablePositions | None = None,
+        tables: Sequence[int] | None = None,
+    ) -> None:
+        """Add keys and values [layers, n, H, D] of finished tokens, to all tables or to some of them."""
+        self.require_idle("append()")
+        chosen = range(len(self.tables)) if tables is None else tables
+        rows, count = len(chosen) * self.pool.geometry.layers_per_page, k.shape[1]
+        if len(k) != rows or len(v) != rows or count == 0:
+            raise UsageError(
+                f"append() got keys {list(k.shape)} and values {list(v.shape)}; {len(chosen)} tables have "
+                f"{rows} layers and take at least 1 token."
+            )
+        counts = [count if number in chosen else 0 for number in range(len(self.tables))]
+        self.opened = open_stage(self, counts, Full(), positions, 0)
+        with self.opened as stage:
+            group = self.pool.geometry.layers_per_page
+            layers = [number * group + row for number in chosen for row in range(group)]
+            for layer, keys, values in zip(layers, k, v, strict=True):
+                stage.layers()[layer].write(keys, values)
+            stage.commit()
+
+    def reposition(
+        self,
+        tokens: slice | Indices,
+        rotate: Rotate,
+        shift: Shift,
+        tables: Sequence[int] | None = None,
+    ) -> None:
+        """Move tokens `shift` places on. Their keys are turned by `rotate(keys [n, H, D], total shift)`.
+
+        The first call keeps the pristine keys; every later one turns those by the sum of all shifts, so no
+        rounding builds up in any dtype. A shift is one number, or an array [n] or [n, A] of them.
+        """
+        self.require_idle("reposition()")
+        reposition(self, tokens, rotate, shift, tables)
+
     def close(self) -> None:
         """Give every page back. An open stage is discarded; closing twice is harmless."""
         if self.opened is not None:
@@ -99,14 +190,14 @@ class KVCache:
         kept = self.retention.keep(self, incoming)
         return None if kept is None else self.per_table(kept, f"{type(self.retention).__name__}.keep()")
 
-    def per_table(self, indices: Sequence[IntArray], what: str) -> list[IntArray]:
+    def per_table(self, indices: Sequence[Indices], what: str) -> list[IntArray]:
         """Check one list of rising logical indices for each table."""
         if len(indices) != len(self.tables):
             raise UsageError(
                 f"{what} gave {len(indices)} lists of indices; {self.name} has {len(self.tables)} tables."
             )
         return [
-            check_index(np.asarray(index, dtype=np.int64).reshape(-1), table.tokens, what)
+            check_index(pick(index, table.tokens), table.tokens, what)
             for index, table in zip(indices, self.tables, strict=True)
         ]
 

@@ -29,6 +29,7 @@ class PoolCounters:
     shared: int  # pages in more than one table
     bytes_reserved: int
     bytes_tokens: int  # those that hold real tokens
+    bytes_home: int  # pristine keys of turned tokens, beside the pages
     fill: float  # tokens stored / slots of the pages in use
     copies: int  # pages copied, ever
     moves: int  # tokens moved by compaction, ever
@@ -44,7 +45,9 @@ class PoolCounters:
 def count_pool(pool: "PagePool") -> PoolCounters:
     """Read the counters; slots shared by several tables count once."""
     pages, geometry, tally = pool.pages, pool.geometry, pool.tally
-    slots = [table.slots for cache in pool.caches for table in cache.tables]
+    tables = [table for cache in pool.caches for table in cache.tables]
+    homes = {home for table in tables if table.entries.origins for home in table.entries.origins.homes}
+    slots = [table.slots for table in tables]
     tokens = len(np.unique(np.concatenate(slots))) if slots else 0
     used = pages.total - pages.free
     return PoolCounters(
@@ -53,6 +56,7 @@ def count_pool(pool: "PagePool") -> PoolCounters:
         shared=sum(pages.refs(page) > 1 for page in range(pages.total)),
         bytes_reserved=pages.total * geometry.page_bytes,
         bytes_tokens=tokens * geometry.slot_bytes,
+        bytes_home=sum(home.nbytes for home in homes),
         fill=tokens / (used * geometry.page_size) if used else 1.0,
         copies=tally.copies,
         moves=tally.moves,

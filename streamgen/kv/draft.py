@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamgen.kv.errors import CacheStateError
 from streamgen.kv.plan import Plan
+from streamgen.kv.sharing import keep_pages, move_others, repoint
 from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, slots_of
 
 if TYPE_CHECKING:
@@ -88,36 +88,3 @@ class Draft:
         self.pool.pages.release(self.pages, self)
         self.pages = []
         self.table.draft = None
-
-
-def keep_pages(pool: "PagePool", table: BlockTable, used: list[int]) -> None:
-    """List only the pages that still hold tokens; the others go back."""
-    wanted = set(used)
-    pool.pages.release([page for page in table.pages if page not in wanted], table)
-    table.pages = used
-
-
-def refuse_if_read(pool: "PagePool", table: BlockTable, saves: tuple[int, ...]) -> None:
-    """A page that another open stage is reading cannot be moved away under it."""
-    for page in saves:
-        for holder in pool.pages.holders(page):
-            if isinstance(holder, BlockTable) and holder is not table and holder.draft is not None:
-                raise CacheStateError(
-                    "This bounded stream is about to overwrite a page that a fork of it is reading in an "
-                    "open stage; commit or discard the fork's stage first, or open both with stage_together()."
-                )
-
-
-def move_others(pool: "PagePool", table: BlockTable, page: int, copy: int) -> None:
-    """The owner of a stretch keeps its place; everybody else goes on with the copy."""
-    for holder in pool.pages.holders(page):
-        if isinstance(holder, BlockTable) and holder is not table:
-            repoint(pool, holder, page, copy)
-    pool.pages.forget(page)
-
-
-def repoint(pool: "PagePool", table: BlockTable, old: int, new: int) -> None:
-    """Let a table go on with another page of the same contents."""
-    pool.pages.hold(new, table)
-    pool.pages.release([old], table)
-    table.repoint(old, new)

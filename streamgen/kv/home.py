@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from streamgen.kv.arena import Arena
@@ -57,9 +58,11 @@ class Origins:
         return Origins(tuple(self.homes[number] for number in used), rank[home], row, shift)
 
 
-def blank_origins(count: int, like: Origins) -> Origins:
-    shift = np.zeros((count, *like.shift.shape[1:]))
-    return Origins((), np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64), shift)
+def no_origins(count: int, axes: tuple[int, ...]) -> Origins:
+    """Tokens whose stored keys are pristine; shifts have this many axes beside the tokens."""
+    return Origins(
+        (), np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64), np.zeros((count, *axes))
+    )
 
 
 def join_origins(
@@ -69,8 +72,8 @@ def join_origins(
     known = left or right
     if known is None:
         return None
-    left = left or blank_origins(num_left, known)
-    right = right or blank_origins(num_right, known)
+    left = left or no_origins(num_left, known.shift.shape[1:])
+    right = right or no_origins(num_right, known.shift.shape[1:])
     moved = np.where(right.home < 0, right.home, right.home + len(left.homes))
     return Origins(
         left.homes + right.homes,
@@ -85,3 +88,19 @@ def with_home(origins: Origins, index: IntArray, home: Home) -> Origins:
     number, row = origins.home.copy(), origins.row.copy()
     number[index], row[index] = len(origins.homes), np.arange(len(index))
     return replace(origins, homes=(*origins.homes, home), home=number, row=row)
+
+
+def pristine_keys(origins: Origins, index: IntArray, layer: int) -> Tensor:
+    """The home copies [n, H, D] of tokens that all have one, in the order of `index`."""
+    numbers = origins.home[index]
+    order = np.argsort(numbers, kind="stable")
+    parts = [
+        _rows(home, layer, origins.row[index[order]][numbers[order] == number])
+        for number, home in enumerate(origins.homes)
+    ]
+    joined = torch.cat(parts)
+    return joined.index_select(0, torch.from_numpy(np.argsort(order, kind="stable")).to(joined.device))
+
+
+def _rows(home: Home, layer: int, rows: IntArray) -> Tensor:
+    return home.keys[layer].index_select(0, torch.from_numpy(rows).to(home.keys.device))

@@ -14,12 +14,13 @@ import numpy.typing as npt
 from torch import Tensor
 
 from streamgen.errors import UsageError
-from streamgen.kv.draft import Draft, refuse_if_read
+from streamgen.kv.draft import Draft
 from streamgen.kv.errors import CacheStateError
 from streamgen.kv.masks import Full, Mask, windowed
 from streamgen.kv.plan import Plan, plan_table
 from streamgen.kv.retention import SinkWindow
-from streamgen.kv.table import IntArray, Tokens
+from streamgen.kv.sharing import refuse_if_read
+from streamgen.kv.table import Indices, IntArray, Tokens, check_index, pick
 from streamgen.kv.view import LayerKV, View
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Stage:
         """One for each layer of the model, in order."""
         return self._layers
 
-    def commit(self, keep: Tensor | Sequence[int] | None = None) -> None:
+    def commit(self, keep: Indices | None = None) -> None:
         """Make the staged tokens part of the past: all, or those in `keep` (an accepted path of a tree)."""
         self._require_open()
         index = None if keep is None else self._kept(keep)
@@ -109,9 +110,8 @@ class Stage:
         if not self.open:
             raise CacheStateError("This stage was committed or discarded before; open a new one.")
 
-    def _kept(self, keep: Tensor | Sequence[int]) -> IntArray:
-        index = np.asarray(keep.cpu() if isinstance(keep, Tensor) else keep, dtype=np.int64).reshape(-1)
-        return check_index(index, self.tokens, "commit(keep=...)")
+    def _kept(self, keep: Indices) -> IntArray:
+        return check_index(pick(keep, self.tokens), self.tokens, "commit(keep=...)")
 
 
 def stage_together(
@@ -206,10 +206,3 @@ def _positions(
     if array.ndim not in (1, 2) or len(array) != plan.tokens:
         raise UsageError(f"Positions of shape {list(array.shape)} were given for {plan.tokens} tokens.")
     return array
-
-
-def check_index(index: IntArray, count: int, what: str) -> IntArray:
-    """Logical indices must rise and exist."""
-    if len(index) and (index[0] < 0 or index[-1] >= count or (np.diff(index) <= 0).any()):
-        raise UsageError(f"{what} takes rising indices from 0 to {count - 1}; given were {index.tolist()}.")
-    return index

@@ -1,17 +1,21 @@
 """The block table of one stream: which slot of the pool holds which token."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
+from streamgen.errors import UsageError
 from streamgen.kv.home import Origins, join_origins
 
 if TYPE_CHECKING:
     from streamgen.kv.draft import Draft
 
 IntArray = npt.NDArray[np.int64]
+Indices = Sequence[int] | npt.NDArray[Any] | Tensor  # logical indices, as callers give them
 
 
 def no_tokens() -> IntArray:
@@ -91,3 +95,23 @@ def slots_of(pages: list[int], page_size: int) -> IntArray:
     """Every slot of these pages, page after page."""
     first = np.asarray(pages, dtype=np.int64) * page_size
     return (first[:, None] + np.arange(page_size)).reshape(-1)
+
+
+def check_index(index: IntArray, count: int, what: str) -> IntArray:
+    """Logical indices must rise and exist."""
+    if len(index) and (index[0] < 0 or index[-1] >= count or (np.diff(index) <= 0).any()):
+        raise UsageError(f"{what} takes rising indices from 0 to {count - 1}; given were {index.tolist()}.")
+    return index
+
+
+def pick(tokens: slice | Indices, count: int) -> IntArray:
+    """The logical indices that a slice or a list of them names among `count` tokens."""
+    if isinstance(tokens, slice):
+        return np.arange(count, dtype=np.int64)[tokens]
+    host = tokens.cpu() if isinstance(tokens, Tensor) else tokens
+    index = np.asarray(host, dtype=np.int64).reshape(-1)
+    if len(index) and (index.min() < 0 or index.max() >= count):
+        raise UsageError(
+            f"Tokens {index.min()} to {index.max()} were asked for; the table holds {count}, from 0."
+        )
+    return index

@@ -83,10 +83,16 @@ class LayerKV:
         for flat, given in ((self.k, k), (self.v, v)):
             if run is not None:
                 flat[run[0] : run[1]].copy_(given.detach())
-            elif flat.dtype.itemsize == 1:
-                flat.view(torch.uint8)[self.view.staged] = given.detach().to(flat.dtype).view(torch.uint8)
             else:
-                flat.index_copy_(0, self.view.staged, given.detach().to(flat.dtype))
+                write_slots(flat, self.view.staged, given)
+
+
+def write_slots(flat: Tensor, slots: Tensor, values: Tensor) -> None:
+    """Put values [n, H, D] into scattered slots of a layer [P*S, H, D]."""
+    values = values.detach().to(flat.dtype)
+    if flat.dtype.itemsize == 1:  # torch has no indexed copy of one-byte floats on every device
+        flat, values = flat.view(torch.uint8), values.view(torch.uint8)
+    flat.index_copy_(0, slots, values)
 
 
 def slot_runs(slots: IntArray) -> tuple[tuple[int, int], ...]:
