@@ -1,7 +1,7 @@
 """Prompts as rows of numbers: a stock `UMT5EncoderModel` used the way Wan was trained.
 
 Shapes: B prompts, N text rows, D text dim.
-Rows behind the end of a prompt are exact zeros and no mask goes with them: the video model attends to them too.
+Rows behind the end of a prompt are exact zeros and no mask goes with them: the video model attends to them.
 """
 
 import html
@@ -53,8 +53,8 @@ class TextEncoder:
     def _check(self, prompt: str, tokens: list[int]) -> None:
         if len(tokens) > self.rows:
             raise UsageError(
-                f"The prompt '{prompt[:40]}...' has {len(tokens)} tokens and this checkpoint reads {self.rows}; "
-                "say it in fewer words."
+                f"The prompt '{prompt[:40]}...' has {len(tokens)} tokens and this checkpoint reads "
+                f"{self.rows}; say it in fewer words."
             )
         unknown = self.tokenizer.unk_token_id
         if self.on_unknown is not None and unknown in tokens:
@@ -65,6 +65,6 @@ class TextEncoder:
 
 
 def clean(prompt: str) -> str:
-    """The prompt with broken characters mended, HTML entities resolved and runs of white space made one space."""
+    """The prompt with broken characters mended, HTML entities resolved and white space made single spaces."""
     mended = html.unescape(html.unescape(ftfy.fix_text(prompt)))
     return re.sub(r"\s+", " ", mended).strip()

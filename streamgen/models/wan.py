@@ -1,6 +1,6 @@
 """CausalWan: a stock diffusers `WanTransformer3DModel` that streams.
 
-Shapes: B streams, C channels, F latent frames, H and W latent height and width, T tokens = F * H / ph * W / pw,
+Shapes: B streams, C channels, F latent frames, H and W latent height and width, T tokens of F frames,
 N text rows, n keys, h heads, d head dim.
 """
 
@@ -90,10 +90,8 @@ class CausalWan:
         return TextKV(tuple(text_key_value(block.attn2, embedded) for block in self.transformer.blocks))
 
     @torch.no_grad()
-    def __call__(
-        self, x: Tensor, t: Tensor, text: TextKV, rope: Rope, attends: Sequence[Attend]
-    ) -> Tensor:
-        """What the model predicts for x [B, C, F, H, W] at times t [B] or [B, F] in [0, 1000], a CPU tensor."""
+    def __call__(self, x: Tensor, t: Tensor, text: TextKV, rope: Rope, attends: Sequence[Attend]) -> Tensor:
+        """What the model predicts for x [B, C, F, H, W] at times t [B] or [B, F], 0 to 1000, on the CPU."""
         frames, height, width = x.shape[2:]
         hidden = self._tokens(x)
         temb, modulation = self._time(t, hidden, frames)
@@ -103,7 +101,7 @@ class CausalWan:
 
     @torch.no_grad()
     def remember(self, x: Tensor, t: Tensor, text: TextKV, rope: Rope, attends: Sequence[Attend]) -> None:
-        """The clean pass: only keys and values are wanted, so the last layer stops once it has stored its own."""
+        """The clean pass: only keys and values are wanted, so the last layer only stores its own."""
         hidden = self._tokens(x)
         _, modulation = self._time(t, hidden, x.shape[2])
         *blocks, last = self.transformer.blocks
@@ -121,14 +119,14 @@ class CausalWan:
         if x.shape[1] != self.in_channels:
             raise ValueError(
                 f"The input has {x.shape[1]} channels and this transformer takes {self.in_channels}; "
-                "give latents, and constant planes if the checkpoint has them, that add up to its in_channels."
+                "give latents, with constant planes if the checkpoint has them, that add up to that."
             )
         self.frame_tokens(x.shape[3], x.shape[4])
         hidden = self.transformer.patch_embedding(x.to(self.dtype))
         return rearrange(hidden, "b d f h w -> b (f h w) d").contiguous()
 
     def _time(self, t: Tensor, hidden: Tensor, frames: int) -> tuple[Tensor, Tensor]:
-        """Time embedding [B, dim] and the six vectors of the blocks [B, 6, dim]; [B, T, ...] for t per frame."""
+        """Time embedding [B, dim] and six vectors [B, 6, dim] for the blocks; [B, T, ...] for t per frame."""
         embedder = self.transformer.condition_embedder
         waves = self._waves(tuple(t.flatten().tolist()), self.transformer.config.freq_dim, hidden.device)
         dtype = next(embedder.time_embedder.parameters()).dtype
@@ -154,7 +152,7 @@ class CausalWan:
 
 
 def _first_two(table: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Shift and scale, [B, 1, dim] or [B, T, dim], from a table [1, k, dim] and vectors [B, (T,) k or 1, dim]."""
+    """Shift and scale [B, 1 or T, dim] from a table [1, k, dim] and vectors [B, (T,) k or 1, dim]."""
     both = table + vectors.float() if vectors.ndim == 3 else table[None] + vectors.float()
     shift, scale = both[..., 0, :], both[..., 1, :]
     return (shift[:, None], scale[:, None]) if shift.ndim == 2 else (shift, scale)

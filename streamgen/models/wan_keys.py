@@ -1,7 +1,7 @@
 """Names of published Wan tensors in the diffusers and transformers classes.
 
 Nothing is reshaped or split: every function here answers "what is this key called over there?".
-A trap: the official norm3 (before cross-attention) is diffusers' norm2, and the official norm2 has no parameters.
+A trap: the official norm3 (before cross-attention) is diffusers' norm2; the official norm2 has no parameters.
 """
 
 import re
@@ -33,7 +33,10 @@ _TRANSFORMER_MODULES = {
     "blocks.{i}.ffn.2": "blocks.{i}.ffn.net.2",
     "head.head": "proj_out",
 }
-_TRANSFORMER_TABLES = {"head.modulation": "scale_shift_table", "blocks.{i}.modulation": "blocks.{i}.scale_shift_table"}
+_TRANSFORMER_TABLES = {
+    "head.modulation": "scale_shift_table",
+    "blocks.{i}.modulation": "blocks.{i}.scale_shift_table",
+}
 for _ours, _theirs in (("attn1", "self_attn"), ("attn2", "cross_attn")):
     for _new, _old in (("to_q", "q"), ("to_k", "k"), ("to_v", "v"), ("to_out.0", "o")):
         _TRANSFORMER_MODULES[f"blocks.{{i}}.{_theirs}.{_old}"] = f"blocks.{{i}}.{_ours}.{_new}"
@@ -89,7 +92,7 @@ def umt5_key(name: str) -> str | None:
 
 
 def vae_keys(names: Iterable[str]) -> Rename:
-    """Official VAE key -> diffusers `AutoencoderKLWan`; the level sizes of the flat decoder list come from the names."""
+    """Official VAE key -> diffusers `AutoencoderKLWan`; the names tell the levels of the flat list."""
     resamples = [int(m[1]) for name in names if (m := re.match(r"decoder\.upsamples\.(\d+)\.resample", name))]
     level = min(resamples) + 1 if resamples else 0
 
@@ -110,7 +113,7 @@ def vae_keys(names: Iterable[str]) -> Rename:
 
 
 def _place(side: str, index: int, level: int) -> str:
-    """Where entry `index` of the flat official list lives; a decoder level is its residual blocks and a resample."""
+    """Where entry `index` of the flat list lives; a decoder level is some residual blocks and a resample."""
     if side == "encoder.down":
         return str(index)
     if not level:
@@ -125,7 +128,7 @@ def convert(state: Mapping[str, Tensor], rename: Rename, what: str) -> dict[str,
     unknown = [name for name, new in renamed.items() if new is None]
     if unknown:
         raise WeightKeyError(
-            f"These keys are no part of {what}: {_some(unknown)}; give the checkpoint of the model that was named."
+            f"These keys are no part of {what}: {some(unknown)}; give a checkpoint of that model."
         )
     return {str(renamed[name]): tensor for name, tensor in state.items()}
 
@@ -135,6 +138,7 @@ def _template(name: str) -> tuple[str, str]:
     return (f"blocks.{{i}}.{name[found.end() :]}", found[1]) if found else (name, "")
 
 
-def _some(names: Iterable[str], shown: int = 8) -> str:
+def some(names: Iterable[str], shown: int = 8) -> str:
+    """The first names, and how many more there are."""
     names = sorted(names)
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

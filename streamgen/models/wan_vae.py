@@ -1,4 +1,4 @@
-"""StreamingVAE: a stock `AutoencoderKLWan` that decodes and encodes a stream piece by piece, bit-equal to the whole.
+"""StreamingVAE: a stock `AutoencoderKLWan` that takes a stream piece by piece, bit-equal to the whole.
 
 Shapes: C latent channels, F latent frames, h and w latent size, T pixel frames, H = h * scale, W = w * scale.
 """
@@ -82,7 +82,9 @@ class StreamingVAE:
         x = frames.to(self.device, self.vae.post_quant_conv.weight.dtype)
         x = rearrange(x, "b c t (h q) (w r) -> b (c r q) t h w", q=q, r=q)
         features = list(state.features)
-        pieces = [self.vae.encoder(piece, feat_cache=features, feat_idx=[0]) for piece in x.split(sizes, dim=2)]
+        pieces = [
+            self.vae.encoder(piece, feat_cache=features, feat_idx=[0]) for piece in x.split(sizes, dim=2)
+        ]
         latents = self.vae.quant_conv(torch.cat(pieces, dim=2)).float()[:, : self.channels]
         mean, std = self._channelwise(self._mean, latents), self._channelwise(self._std, latents)
         return (latents - mean) / std, VaeState(tuple(features), state.frames + len(sizes))

@@ -1,6 +1,6 @@
 """The few-step flow schedule of distilled video models, and the noise of a stream.
 
-A step estimates the clean latents and mixes them with fresh noise for the next time, so it needs no ODE solver.
+A step estimates the clean latents and mixes them with fresh noise for the next time: no ODE solver.
 """
 
 from dataclasses import dataclass
@@ -27,14 +27,19 @@ class FlowSchedule:
     def __post_init__(self) -> None:
         if self.prediction not in ("flow_prediction", "sample"):
             raise ValueError(
-                f"The prediction '{self.prediction}' is unknown; choose 'flow_prediction' (noise - clean) or 'sample'."
+                f"The prediction '{self.prediction}' is unknown; "
+                "choose 'flow_prediction' (noise - clean) or 'sample' (clean)."
             )
         if not self.steps or any(not 0 <= step <= TRAIN_STEPS for step in self.steps):
-            raise ValueError(f"Steps are times from {TRAIN_STEPS} down to 0 and at least one; got {list(self.steps)}.")
+            raise ValueError(
+                f"Steps are times from {TRAIN_STEPS} down to 0 and at least one; got {list(self.steps)}."
+            )
         if any(later >= earlier for earlier, later in zip(self.steps, self.steps[1:], strict=False)):
-            raise ValueError(f"Steps run from noise to clean, each below the one before; got {list(self.steps)}.")
+            raise ValueError(
+                f"Steps run from noise to clean, each below the one before; got {list(self.steps)}."
+            )
         if self.warp and any(step != int(step) for step in self.steps):
-            raise ValueError(f"Warped steps are places in a table of {TRAIN_STEPS}, so whole numbers; got {list(self.steps)}.")
+            raise ValueError(f"Warped steps are whole numbers, places in a table; got {list(self.steps)}.")
 
     @cached_property
     def _sigmas(self) -> Tensor:
@@ -70,7 +75,7 @@ def renoise(x0: Tensor, noise: Tensor, sigma: float) -> Tensor:
 
 
 def noise(seed: int, stream: int, chunk: int, step: int, shape: tuple[int, ...]) -> Tensor:
-    """Normal noise that depends on its key alone: the same alone, in a batch and for any device (drawn on the CPU)."""
+    """Normal noise that depends on its key alone, drawn on the CPU: the same in any batch, for any device."""
     key = blake2b(f"{seed}/{stream}/{chunk}/{step}".encode(), digest_size=8).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(key, "little") >> 1)
     return torch.randn(shape, generator=generator)

@@ -1,0 +1,1 @@
+"""The products: where models, memory and kernels meet."""
