@@ -1,15 +1,49 @@
-"""x"""
+"""`streamgen bench`: numbers with what they include, measured side by side in one run."""
+
+from importlib import import_module
+from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True)
+from streamgen.errors import UsageError
+
+app = typer.Typer(
+    no_args_is_help=True, help="Measure: where a video's time goes, and the cache beside its alternatives."
+)
+
+_JSON = typer.Option("--json", help="JSON instead of tables.")
+_DTYPE = typer.Option(help="fp32, bf16 or both.")
 
 
-@app.command("list")
-def list_() -> None:
-    """x"""
+@app.command("video")
+def bench_video(
+    model: Annotated[str, typer.Option("--model", "-m", help="A bundled name or a folder.")] = "tiny-video",
+    seconds: Annotated[float, typer.Option(help="Length of each timed stream.")] = 4.0,
+    dtype: Annotated[str, _DTYPE] = "both",
+    attention: Annotated[str, typer.Option(help="Attention kernel.")] = "auto",
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Split a video's time into text, DiT, cache, VAE and encoding, cold and warm, beside the GEMM peak."""
+    if not 0 < seconds < 3600:
+        raise UsageError(
+            f"--seconds {seconds:g} is no length to measure; give more than 0 and less than an hour."
+        )
+    from streamgen.cli import backend
+
+    folder = backend.folder_of(model)
+    _check(dtype)
+    backend.quieten_libraries()
+    program = import_module("streamgen_apps.bench.video")
+    program.run(json_output=as_json, dtype=dtype, model=str(folder), seconds=seconds, attention=attention)
 
 
-@app.command("xx")
-def xx_() -> None:
-    """x"""
+@app.command("cache")
+def bench_cache(dtype: Annotated[str, _DTYPE] = "both", as_json: Annotated[bool, _JSON] = False) -> None:
+    """Compare the ring with rolling by copy, concatenation, and clone-and-edit."""
+    _check(dtype)
+    import_module("streamgen_apps.bench.cache").run(json_output=as_json, dtype=dtype)
+
+
+def _check(dtype: str) -> None:
+    if dtype not in ("fp32", "bf16", "both"):
+        raise UsageError(f"There is no dtype {dtype!r} to measure; choose fp32, bf16 or both.")
