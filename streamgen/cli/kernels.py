@@ -9,7 +9,8 @@ import typer
 if TYPE_CHECKING:
     from streamgen.attention.report import KernelReport
 
-COLUMNS = ("kernel", "installed", "usable here", "masks", "pages", "self-test", "why not, and what to do")
+WHY = "why not, and what to do"
+COLUMNS = ("kernel", "installed", "usable", "masks", "pages", "self-test", WHY)
 
 
 def kernels(
@@ -31,7 +32,7 @@ def kernels(
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2))
     else:
-        show(COLUMNS, [_row(report) for report in reports])
+        show(COLUMNS, [_row(report) for report in reports], below=WHY)
     return 0
 
 

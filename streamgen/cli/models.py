@@ -25,13 +25,9 @@ def list_models(as_json: Annotated[bool, _AS_JSON] = False) -> int:
         return 0
     from streamgen.cli.table import show
 
-    show(
-        ["model", "pipeline", "here", "licence", "size", "what it is"],
-        [
-            [row["name"], row["pipeline"], row["here"], row["licence"], row["size"], row["summary"]]
-            for row in rows
-        ],
-    )
+    fields = ("name", "pipeline", "here", "licence", "size", "summary")
+    columns = ("model", "pipeline", "here", "licence", "size", "what it is")
+    show(columns, [[row[name] for name in fields] for row in rows], below="what it is")
     return 0
 
 
