@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamgen.errors import UsageError
+from streamgen.kv.compact import settled
 from streamgen.kv.table import IntArray, Tokens, slots_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class _Entry:
 
     parent: "_Entry | None"
     tokens: tuple[int, ...]
+    extra: str
     digest: bytes
     pages: tuple[int, ...]
     positions: tuple[IntArray | None, ...]
@@ -59,11 +61,11 @@ class PrefixIndex:
         At least one token is left to compute. A page that agrees only in part is shared too: the first write
         behind the agreement copies it.
         """
+        cache.require_idle("adopt()")
         if cache.tokens or cache.reserve or cache.pool is not self.pool:
             raise UsageError(
-                f"{cache.name} cannot adopt a prefix; use an empty, unreserved cache of this pool."
+                f"{cache.name} cannot adopt a prefix; use an empty, unreserved cache of its pool."
             )
-        cache.require_idle("adopt()")
         chain, count = self._longest(tokens, extra)
         count = min(count, len(tokens) - 1)
         size = self.pool.geometry.page_size
@@ -76,10 +78,9 @@ class PrefixIndex:
             for page in pages:
                 self.pool.pages.hold(page, table)
             table.pages = pages
-            known = [entry.positions[number] for entry in chain]
-            positions = [place for place in known if place is not None]
-            joined = np.concatenate(positions)[:count] if positions else None
-            table.entries = Tokens(slots_of(pages, size)[:count], joined)
+            known = [place for entry in chain if (place := entry.positions[number]) is not None]
+            positions = np.concatenate(known)[:count] if len(known) == len(chain) else None
+            table.entries = Tokens(slots_of(pages, size)[:count], positions)
         self.found += count
         return count
 
@@ -97,21 +98,15 @@ class PrefixIndex:
         rest = tuple(tokens[count : count + size])
         last = chain[-1] if chain else None
         siblings = last.children if last else self._roots
-        agreed = [
-            (_agreement(entry.tokens, rest), entry) for entry in siblings if self._same(entry, last, extra)
-        ]
+        agreed = [(_agreement(entry.tokens, rest), entry) for entry in siblings if entry.extra == extra]
         best, entry = max(agreed, key=lambda pair: pair[0], default=(0, None))
         return (chain, count) if entry is None or best == 0 else ([*chain, entry], count + best)
 
     def _find(self, parent: _Entry | None, piece: tuple[int, ...], extra: str) -> _Entry | None:
         entry = self._entries.get(digest(parent.digest if parent else b"", piece, extra))
         # Equal hashes are not trusted: the tokens and the very same beginning must agree.
-        if entry is None or entry.tokens != piece or entry.parent is not parent:
-            return None
-        return entry
-
-    def _same(self, entry: _Entry, parent: _Entry | None, extra: str) -> bool:
-        return entry.digest == digest(parent.digest if parent else b"", entry.tokens, extra)
+        same = entry is not None and (entry.tokens, entry.extra) == (piece, extra) and entry.parent is parent
+        return entry if same else None
 
     def _name(
         self, cache: "KVCache", number: int, parent: _Entry | None, piece: tuple[int, ...], extra: str
@@ -123,7 +118,7 @@ class PrefixIndex:
         positions = tuple(
             None if table.positions is None else table.positions[span].copy() for table in cache.tables
         )
-        entry = _Entry(parent, piece, known, pages, positions)
+        entry = _Entry(parent, piece, extra, known, pages, positions)
         for page in pages:
             self.pool.pages.forget(page)
         if known in self._entries:
@@ -141,27 +136,27 @@ class PrefixIndex:
         while pending:
             gone = pending.pop()
             pending += gone.children
-            self._entries.pop(gone.digest, None)
+            if self._entries.get(gone.digest) is gone:
+                del self._entries[gone.digest]
             for page in gone.pages:
                 self.pool.pages.unmark(page)
 
     def _require_plain(self, cache: "KVCache", count: int) -> None:
         cache.require_idle("publish()")
-        size = self.pool.geometry.page_size
-        full = count // size * size
+        if (
+            cache.pool is not self.pool
+            or cache.reserve
+            or any(table.tokens < count for table in cache.tables)
+        ):
+            raise UsageError(
+                f"{cache.name} cannot publish {count} tokens; use an unreserved cache that has them."
+            )
+        full = count // self.pool.geometry.page_size * self.pool.geometry.page_size
         for table in cache.tables:
-            slots = table.slots[:full]
-            index = np.arange(len(slots))
-            in_pages = (slots == slots[index // size * size] // size * size + index % size).all()
-            turned = table.entries.origins is not None and (table.entries.origins.home[:full] >= 0).any()
-            if cache.pool is not self.pool or table.stretch is not None or table.tokens < count:
-                raise UsageError(
-                    f"{cache.name} cannot publish {count} tokens; use an unreserved cache of this pool that holds them."
-                )
-            if not in_pages or turned:
-                raise UsageError(
-                    f"{cache.name} has evicted or turned these tokens; publish them before that."
-                )
+            origins = table.entries.origins
+            turned = origins is not None and (origins.home[:full] >= 0).any()
+            if turned or settled(table.slots[:full], table.page_size) < full:
+                raise UsageError(f"{cache.name} has evicted or turned these tokens; publish before that.")
 
 
 def digest(parent: bytes, tokens: tuple[int, ...], extra: str) -> bytes:

@@ -1,6 +1,6 @@
 """One stream in one safetensors file, bit for bit.
 
-Shapes: G layers of a page, n tokens, m tokens with a home copy, H kv heads, D head dim. One set for each table.
+Shapes: G layers of a page, n tokens, m tokens with a home copy, H kv heads, D head dim; one set a table.
 """
 
 import json
@@ -44,12 +44,11 @@ def save(cache: "KVCache", path: str | Path) -> None:
         for name, tensor in _table_tensors(cache.pool, table).items():
             tensors[f"{name}.{number}"] = tensor.contiguous()
     retention = cache.retention
-    known = isinstance(retention, (KeepAll, SinkWindow))
     about = {
         "format": _FORMAT,
         "geometry": _shape(cache.pool.geometry),
         "retention": type(retention).__name__,
-        "settings": asdict(retention) if isinstance(retention, (KeepAll, SinkWindow)) and known else {},
+        "settings": asdict(retention) if isinstance(retention, (KeepAll, SinkWindow)) else {},
         "reserve": cache.reserve,
         "rotated": cache.rotated,
         "name": cache.name,
@@ -109,12 +108,9 @@ def _fill(cache: "KVCache", tensors: Mapping[str, Tensor]) -> None:
     if not cache.reserve:
         pool.pages.require(sum(-(-count // size) for count in counts), f"Loading {cache.name}")
     for number, (table, count) in enumerate(zip(cache.tables, counts, strict=True)):
-        own = {
-            name.removesuffix(f".{number}"): tensor for name, tensor in tensors.items() if _of(name, number)
-        }
-        table.entries = Tokens(
-            _slots(pool, table, count, own), _array(own, "positions"), _origins(pool, count, own)
-        )
+        own = {name.rpartition(".")[0]: tensors[name] for name in tensors if _of(name, number)}
+        slots_here, positions = _slots(pool, table, count, own), _array(own, "positions")
+        table.entries = Tokens(slots_here, positions, _origins(pool, count, own))
         slots = torch.from_numpy(table.slots).to(pool.device)
         for (k, v), keys, values in zip(pool.flat, own["k"], own["v"], strict=True):
             write_slots(k, slots, keys.to(pool.device))
@@ -167,6 +163,6 @@ def _retention(about: Mapping[str, Any]) -> Retention:
     kind = _RETENTIONS.get(about["retention"])
     if kind is None:
         raise UsageError(
-            f"The stream was kept by {about['retention']}; pass load(..., retention=...) to go on with it."
+            f"The stream was kept by {about['retention']}; give it again: load(..., retention=...)."
         )
     return kind(**about["settings"])
