@@ -24,6 +24,7 @@ def bench_video(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Split a video's time into text, DiT, cache, VAE and encoding, cold and warm, beside the GEMM peak."""
+    _check(dtype)
     if not 0 < seconds < 3600:
         raise UsageError(
             f"--seconds {seconds:g} is no length to measure; give more than 0 and less than an hour."
@@ -31,7 +32,6 @@ def bench_video(
     from streamgen.cli import backend
 
     folder = backend.folder_of(model)
-    _check(dtype)
     backend.quieten_libraries()
     program = import_module("streamgen_apps.bench.video")
     program.run(json_output=as_json, dtype=dtype, model=str(folder), seconds=seconds, attention=attention)
