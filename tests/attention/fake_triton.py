@@ -1,4 +1,4 @@
-"""Just enough of Triton to run our kernel as plain Python over torch tensors, where Triton is not installed."""
+"""Just enough of Triton to run our kernel as plain Python over torch tensors where it is not installed."""
 
 import itertools
 import sys

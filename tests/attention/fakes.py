@@ -1,7 +1,7 @@
 """Stand-ins for the GPU packages: what their documentation says they compute, done densely on the CPU.
 
-They stand where the real packages would be, so that the shapes, lengths, tables and windows we pass are tried.
-Shapes: B caches, Q queries, N tokens, M table columns, P pages, S page size, Hq query heads, H kv heads, D head dim.
+They stand where the packages would be, so that the shapes, lengths, tables and windows we pass are tried.
+Shapes: B caches, Q queries, N tokens, M table columns, P pages, S page size, Hq, H heads, D head dim.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""Streams whose past is remembered twice: in a cache, and in plain float64 tensors that know nothing of pages.
+"""Streams whose past is remembered twice: in a cache, and in plain float64 tensors that know no pages.
 
-Shapes: B caches, L layers, T staged tokens, N visible tokens, Q queries, Hq query heads, H kv heads, D head dim.
+Shapes: B caches, L layers, T staged tokens, N visible tokens, Q queries, Hq, H heads, D head dim.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ class Stream:
 def expected(
     stream: Stream, layer: int, past: Sequence[int], q: Tensor, k: Tensor, v: Tensor, mask: Mask
 ) -> Tensor:
-    """Textbook attention in float64 over what the stream remembers: q [Q, Hq, D], k, v [T, H, D] -> [Q, Hq, D]."""
+    """Textbook attention in float64 over what the stream remembers: q [Q, Hq, D], k, v [T, H, D]."""
     keys = torch.cat([stream.k[list(past), layer], k.double().cpu()])
     values = torch.cat([stream.v[list(past), layer], v.double().cpu()])
     queries = q.double().cpu()

@@ -149,9 +149,9 @@ class _TritonAttend:
         caches, queries, q_heads, head_dim = q.shape
         kv_heads, at = self.memory.k.shape[1], self.ordered
         group = q_heads // kv_heads
-        block = 16 if queries * group <= 16 else 64
+        blocks = block_sizes(queries * group, head_dim, q.element_size())
         out = torch.empty_like(q)
-        self.kernel[(-(-queries * group // block), kv_heads, caches)](
+        self.kernel[(-(-queries * group // blocks["BLOCK_Q"]), kv_heads, caches)](
             out,
             q,
             self.memory.k,
@@ -172,8 +172,17 @@ class _TritonAttend:
             PAGE=at.page_size,
             ORDER=at.order,
             UPCAST=self.upcast,
-            BLOCK_Q=block,
-            BLOCK_N=64,
-            BLOCK_D=max(16, 1 << (head_dim - 1).bit_length()),
+            **blocks,
         )
         return out
+
+
+def block_sizes(rows: int, head_dim: int, itemsize: int) -> dict[str, int]:
+    """Blocks that fit the 99 KiB of shared memory of a consumer GPU; the head dim is padded to a power of two."""
+    padded_dim = max(16, 1 << (head_dim - 1).bit_length())
+    wide = padded_dim * itemsize  # bytes of one key
+    return {
+        "BLOCK_Q": 16 if rows <= 16 else 64 if wide <= 512 else 32,
+        "BLOCK_N": 64 if wide <= 256 else 32 if wide <= 512 else 16,
+        "BLOCK_D": padded_dim,
+    }
