@@ -161,7 +161,7 @@ class KVCache:
         """Give every page back. An open stage is discarded; closing twice is harmless."""
         if self.opened is not None:
             self.opened.discard()
-        for table in self.tables:
+        for table in self.tables if self.state == "open" else ():
             self.pool.pages.release(table.pages, table)
         self.tables = tuple(BlockTable(table.page_size) for table in self.tables)
         self.pool.caches.pop(self, None)
