@@ -43,14 +43,15 @@ class Past:
     sin: Tensor
 
 
-def past(model: WanTransformer3DModel, late: Tensor, frames: int) -> Past:
-    """`late` [B] tells clips whose frame 0 is a distant sink and not the frame just before frame 1."""
+def past(model: WanTransformer3DModel, late: Tensor, alone: Tensor, frames: int) -> Past:
+    """`late` [B]: frame 0 is a distant sink and not the frame just before frame 1; `alone` [B]: no frame has a past."""
     tokens, dim = (GRID // 2) ** 2, model.config.attention_head_dim
     now = torch.arange(frames)
     index = torch.stack([torch.zeros_like(now), *(now - back for back in range(WINDOW, 0, -1))], 1)
     seen = index.ge(torch.tensor([0] + [SINK] * WINDOW)) & (index < now[:, None])
     bias = torch.zeros(len(late), frames, WINDOW + 2, tokens)
     bias[:, :, :-1].masked_fill_(~seen[None, :, :, None], float("-inf"))
+    bias[alone, :, :-1] = float("-inf")
     slots = torch.arange(WINDOW + 2).expand(len(late), frames, -1).clone()
     slots[:, :, 0] = torch.where(late[:, None], 0, (WINDOW + 1 - now).clamp_min(0)[None])
     side = 2 * (dim // 6)

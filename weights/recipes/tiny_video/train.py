@@ -68,7 +68,7 @@ def weight(data: Batch, t: Tensor) -> Tensor:
 def loss(student: Student, codec: Linear, tokens: PreTrainedTokenizerBase, data: Batch, own: bool, rng: torch.Generator) -> Tensor:
     x0 = codec.latents(data.frames)
     t = draw_times(data.late, rng)
-    view = past(student.video, data.late, FRAMES)
+    view = past(student.video, data.late, data.alone, FRAMES)
     rows = student.rows(tokens, data.words)
     level = torch.rand(t.shape, generator=rng) * 0.2 * (torch.rand(t.shape, generator=rng) < 0.8)
     history = x0 + level[..., None, None, None] * torch.randn(x0.shape, generator=rng)

@@ -1,0 +1,63 @@
+"""Writes a trained run as a checkpoint folder: python -m weights.recipes.tiny_video.export --run runs/tiny-video --to weights/tiny-video
+
+The folder has the diffusers layout (bf16 safetensors of stock classes) and `streamgen.json`; `weights/registry.json` gets
+the hash of every file.
+"""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from .codec import Linear, into_stock
+from .model import SINK, WINDOW
+from .text import LENGTH, tokenizer
+from .train import Student
+
+SETTINGS = {
+    "pipeline": "video", "fps": 8, "size": [64, 64], "chunk": 1, "window": WINDOW + 1, "sink": SINK,
+    "independent_first_frame": False, "context_noise": 0, "shift": 3.0, "steps": [1000, 750, 500, 250], "warp": True,
+    "prediction": "sample", "planes": ["y", "x"], "text_length": LENGTH, "positions": "window",
+}  # fmt: skip
+
+
+def export(run: Path, to: Path) -> None:
+    words = tokenizer()
+    student = Student(len(words))
+    missing, unknown = student.load_state_dict(load_file(run / "average.safetensors"), strict=False)
+    tied = {"text.encoder.embed_tokens.weight", "text.shared.weight"}
+    if set(missing) - tied or unknown:
+        raise ValueError(f"{run} holds another model: missing {missing}, unknown {unknown}.")
+    codec = Linear(**load_file(run / "codec.safetensors"))
+    parts = {"transformer": student.video, "text_encoder": student.text, "vae": into_stock(codec)}
+    for name, part in parts.items():
+        part.to(torch.bfloat16).save_pretrained(to / name, safe_serialization=True)
+    words.save_pretrained(to / "tokenizer")
+    (to / "streamgen.json").write_text(json.dumps(SETTINGS, indent=1) + "\n")
+
+
+def register(to: Path) -> None:
+    """Renews the hashes of the checkpoint in the registry beside it."""
+    registry = to.parent / "registry.json"
+    entries = json.loads(registry.read_text())
+    files = sorted(f for f in to.rglob("*") if f.is_file() and f.name != "README.md")
+    entries[to.name]["files"] = {
+        str(f.relative_to(to)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files
+    }
+    registry.write_text(json.dumps(entries, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", type=Path, default=Path("runs/tiny-video"))
+    parser.add_argument("--to", type=Path, default=Path("weights/tiny-video"))
+    options = parser.parse_args()
+    export(options.run, options.to)
+    register(options.to)
+
+
+if __name__ == "__main__":
+    main()
