@@ -37,7 +37,8 @@ def load_text_encoder(path: Path, dtype: torch.dtype) -> Any:
     """A stock `UMT5EncoderModel`."""
     from transformers import UMT5EncoderModel
 
-    return _load(path, dtype, UMT5EncoderModel, text_encoder_from)
+    # transformers reports another shape only where it does not raise by itself.
+    return _load(path, dtype, UMT5EncoderModel, text_encoder_from, ignore_mismatched_sizes=True)
 
 
 def load_tokenizer(path: Path) -> Any:
@@ -52,7 +53,11 @@ def load_tokenizer(path: Path) -> Any:
 
 
 def _load(
-    path: Path, dtype: torch.dtype, stock: Any, published: Callable[[Mapping[str, Tensor]], Any]
+    path: Path,
+    dtype: torch.dtype,
+    stock: Any,
+    published: Callable[[Mapping[str, Tensor]], Any],
+    **options: bool,
 ) -> Any:
     if not path.exists():
         raise UsageError(f"There is no {path}; give the folder or the file that holds the {stock.__name__}.")
@@ -60,7 +65,12 @@ def _load(
         return published(read_weights(path)).to(dtype)
     try:
         model, info = stock.from_pretrained(
-            path, torch_dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
+            path,
+            torch_dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+            **options,
         )
     except ValueError as error:
         raise WeightKeyError(f"{path} does not fit its own config.json: {error}") from error

@@ -49,8 +49,18 @@ def add_lora(
             if shape != tuple(modules[module].weight.shape)
         ],
     )
-    alphas = None if alpha is None else {f"{module}.alpha": alpha for module in pairs}
-    transformer.load_lora_adapter(dict(state), prefix=None, adapter_name=name, network_alphas=alphas)
+    transformer.load_lora_adapter(_strengthened(state, alpha), prefix=None, adapter_name=name)
+
+
+def _strengthened(state: Mapping[str, Tensor], alpha: float | None) -> dict[str, Tensor]:
+    """The adapter at strength alpha / r, which PEFT would otherwise take to be 1."""
+    if alpha is None:
+        return dict(state)
+    rank = {key.rsplit(".lora_", 1)[0]: len(a) for key, a in state.items() if ".lora_A." in key}
+    return {
+        key: matrix * (alpha / rank[key.rsplit(".lora_", 1)[0]]) if ".lora_B." in key else matrix
+        for key, matrix in state.items()
+    }
 
 
 def _matrices(module: str) -> set[str]:

@@ -64,6 +64,11 @@ def resolve(name_or_path: str | Path, download: bool = False) -> Path:
     if entry is not None and entry.folder is not None:
         return entry.folder
     hub = entry.hub if entry is not None else (name if name.count("/") == 1 else None)
+    if entry is not None and hub is None:
+        raise UsageError(
+            f"'{name}' comes with streamgen, but its folder is not in {weights_folder()}; "
+            "reinstall the package, or give the folder of a copy."
+        )
     if hub is None:
         bundled = ", ".join(sorted(known)) or "none"
         raise UsageError(

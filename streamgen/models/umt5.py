@@ -32,12 +32,12 @@ class TextEncoder:
         self.on_unknown = on_unknown
 
     def __call__(self, prompts: Sequence[str]) -> Tensor:
-        """Text rows [B, N, D]; a prompt that does not fit is refused, never cut."""
+        """Text rows [B, N, D]."""
         ids = torch.full((len(prompts), self.rows), self.tokenizer.pad_token_id or 0)
         mask = torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
-            tokens = self.tokenizer(clean(prompt), truncation=False)["input_ids"]
-            self._check(prompt, tokens)
+            tokens = self.tokens(prompt)
+            self._tell_unknown(prompt, tokens)
             ids[row, : len(tokens)] = torch.tensor(tokens)
             mask[row, : len(tokens)] = 1
         return self.embed(ids, mask)
@@ -50,14 +50,18 @@ class TextEncoder:
         rows: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         return rows.masked_fill(mask[..., None] == 0, 0.0)
 
-    def _check(self, prompt: str, tokens: list[int]) -> None:
+    def tokens(self, prompt: str) -> list[int]:
+        """The token ids of a prompt; one that does not fit is refused, never cut."""
+        tokens: list[int] = self.tokenizer(clean(prompt), truncation=False)["input_ids"]
         if len(tokens) > self.rows:
             raise UsageError(
                 f"The prompt '{prompt[:40]}...' has {len(tokens)} tokens and this checkpoint reads "
                 f"{self.rows}; say it in fewer words."
             )
-        unknown = self.tokenizer.unk_token_id
-        if self.on_unknown is not None and unknown in tokens:
+        return tokens
+
+    def _tell_unknown(self, prompt: str, tokens: list[int]) -> None:
+        if self.on_unknown is not None and self.tokenizer.unk_token_id in tokens:
             self.on_unknown([word for word in clean(prompt).split() if self._is_unknown(word)])
 
     def _is_unknown(self, word: str) -> bool:

@@ -60,15 +60,12 @@ class StreamingVAE:
         """Normalised latents [1, C, F, h, w] -> frames [1, 3, T, H, W] in [-1, 1]."""
         mean, std = self._channelwise(self._mean, latents), self._channelwise(self._std, latents)
         raw = (latents.float() * std + mean).to(self.vae.post_quant_conv.weight.dtype)
-        raw = self.vae.post_quant_conv(raw)
         features, pieces = list(state.features), []
-        for index in range(raw.shape[2]):
+        # One frame at a time from the first layer on: then no choice of pieces can change a bit.
+        for index, piece in enumerate(raw.split(1, dim=2)):
             first = state.frames + index == 0
-            pieces.append(
-                self.vae.decoder(
-                    raw[:, :, index : index + 1], feat_cache=features, feat_idx=[0], first_chunk=first
-                )
-            )
+            piece = self.vae.post_quant_conv(piece.contiguous())
+            pieces.append(self.vae.decoder(piece, feat_cache=features, feat_idx=[0], first_chunk=first))
         frames = torch.cat(pieces, dim=2)
         q = self.pixel_patch
         frames = rearrange(frames, "b (c r q) t h w -> b c t (h q) (w r)", q=q, r=q)
@@ -83,9 +80,10 @@ class StreamingVAE:
         x = rearrange(x, "b c t (h q) (w r) -> b (c r q) t h w", q=q, r=q)
         features = list(state.features)
         pieces = [
-            self.vae.encoder(piece, feat_cache=features, feat_idx=[0]) for piece in x.split(sizes, dim=2)
+            self.vae.quant_conv(self.vae.encoder(piece.contiguous(), feat_cache=features, feat_idx=[0]))
+            for piece in x.split(sizes, dim=2)
         ]
-        latents = self.vae.quant_conv(torch.cat(pieces, dim=2)).float()[:, : self.channels]
+        latents = torch.cat(pieces, dim=2).float()[:, : self.channels]
         mean, std = self._channelwise(self._mean, latents), self._channelwise(self._std, latents)
         return (latents - mean) / std, VaeState(tuple(features), state.frames + len(sizes))
 

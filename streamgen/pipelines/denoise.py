@@ -4,6 +4,7 @@ Shapes: C latent channels, F latent frames of a chunk, h and w latent size, T to
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,6 +109,12 @@ class LatentStream:
     def remembered(self) -> int:
         """Latent frames in the cache."""
         return self.cache.tokens // self.frame_tokens
+
+    def fork(self) -> "LatentStream":
+        """The same past with a future of its own; the caller closes the cache of the fork too."""
+        twin = copy(self)
+        twin.cache = self.cache.fork()
+        return twin
 
     def generate(self, x: Tensor, fresh: Fresh, text: TextKV) -> Tensor:
         """Turn a chunk of noise x [1, C, F, h, w] into the next latents of the stream."""

@@ -97,6 +97,8 @@ def test_wan_chunks_match_the_public_code(path: Path, kernel: str) -> None:
 def test_wan_activations_match_the_public_code(path: Path) -> None:
     recorded = golden(path)
     names = recorded.names("act/")
+    if not names:
+        pytest.skip("no activations were recorded")
     chunk = int(re.match(r"chunk(\d+)_noisy/", names[0])[1])  # type: ignore[index]
     wanted = [name.split("/")[1] for name in names]
     run = rollout(recorded, "reference")
