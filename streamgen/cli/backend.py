@@ -4,12 +4,18 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamgen.errors import UsageError
 
+LONGEST = 300  # characters of a refusal; some of them print lists
+
 if TYPE_CHECKING:
+    import torch
+
     from streamgen.cli.request import Request
     from streamgen.pipelines.settings import VideoSettings
     from streamgen.pipelines.video import Chunk
@@ -29,25 +35,32 @@ def settings_of(folder: Path) -> "VideoSettings":
     return VideoSettings.load(folder)
 
 
-def memory_of(request: "Request") -> dict[str, object]:
-    """The bytes that the request would hold, as far as they are known before it runs."""
-    raise NotImplementedError
+def placed(request: "Request") -> "Request":
+    """The request with its device and dtype settled, which needs torch."""
+    quieten_libraries()
+    device = pick_device(request.device)
+    return replace(
+        request, device=device, dtype=request.dtype or ("float32" if device == "cpu" else "bfloat16")
+    )
+
+
+def rehearsal_of(request: "Request") -> dict[str, object]:
+    """What a placed request settles to and the bytes it would hold, without holding them."""
+    from streamgen.cli.rehearsal import rehearse
+
+    with refusals(request.attention):
+        return rehearse(request, dtype_of(request))
 
 
 def chunks(request: "Request") -> Iterator["Chunk"]:
-    """Load the model and stream; what is refused before the first chunk is a wrong argument."""
-    quieten_libraries()
-    check_device(request.device)
-    import torch
-
-    from streamgen.attention.contract import KernelError
+    """Load the model of a placed request and stream."""
     from streamgen.pipelines.video import VideoPipeline
 
-    try:
+    with refusals(request.attention):
         pipeline = VideoPipeline.from_pretrained(
-            str(request.folder),
-            dtype=getattr(torch, request.dtype) if request.dtype else None,
-            device=request.device,
+            request.folder,
+            device=request.device or "cpu",
+            dtype=dtype_of(request),
             attention=request.attention,
         )
         stream = pipeline.stream(
@@ -58,32 +71,54 @@ def chunks(request: "Request") -> Iterator["Chunk"]:
             steps=request.steps,
             window=request.window,
             sink=request.sink,
-            prompts=request.prompts,
+            prompt_at=tuple(request.prompts.items()),
         )
         first = next(stream)
-    except KernelError as error:
-        if request.attention == "auto":
-            raise
-        raise UsageError(str(error)) from error
     yield first
     yield from stream
 
 
-def check_device(device: str | None) -> None:
-    """Refuse a device that this torch does not have."""
-    if device is None or device == "cpu":
-        return
+@contextmanager
+def refusals(attention: str) -> Iterator[None]:
+    """What is refused before the first chunk is a wrong argument: a value, or a kernel that was named."""
+    from streamgen.attention.contract import KernelError
+
+    try:
+        yield
+    except KernelError as error:
+        if attention == "auto":
+            raise
+        raise UsageError(str(error)) from error
+    except UsageError:
+        raise
+    except ValueError as error:
+        words = str(error)
+        raise UsageError(words if len(words) < LONGEST else f"{words[:LONGEST]}...") from error
+
+
+def dtype_of(request: "Request") -> "torch.dtype":
+    """torch's own dtype of a placed request."""
     import torch
 
-    if device == "mps" and not torch.backends.mps.is_available():
+    dtype = getattr(torch, request.dtype or "")
+    assert isinstance(dtype, torch.dtype), f"{request.dtype} came through parse_dtype"
+    return dtype
+
+
+def pick_device(asked: str | None) -> str:
+    """The device that was asked for, if it is there; else a GPU where there is one."""
+    import torch
+
+    if asked is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if asked == "mps" and not torch.backends.mps.is_available():
         raise UsageError("--device mps needs an Apple GPU and a torch built for it; choose cpu.")
-    if device.startswith("cuda"):
+    if asked.startswith("cuda") and int(asked.partition(":")[2] or 0) >= torch.cuda.device_count():
         count = torch.cuda.device_count()
-        number = int(device.partition(":")[2] or 0)
-        if number >= count:
-            raise UsageError(
-                f"--device {device} is not there: torch {torch.__version__} sees {count} CUDA devices."
-            )
+        raise UsageError(
+            f"--device {asked} is not there: torch {torch.__version__} sees {count} CUDA devices."
+        )
+    return asked
 
 
 def quieten_libraries() -> None:
@@ -92,5 +127,9 @@ def quieten_libraries() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("DIFFUSERS_VERBOSITY", "error")
     logging.getLogger("torch").setLevel(logging.ERROR)
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     warnings.filterwarnings("ignore", category=FutureWarning)

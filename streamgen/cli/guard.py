@@ -17,6 +17,7 @@ from streamgen.cli.say import let_go_of_stdout, say
 from streamgen.errors import StreamgenError, StreamgenWarning, UsageError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+LONGEST = 400  # characters of an unexpected error; some of them print tensors
 
 # Typer may bring its own click; its error base is reached through the name that typer promises.
 CommandLineError: type[Exception] = next(
@@ -56,7 +57,12 @@ def _sentence(error: Exception) -> str:
 
 
 def _unexpected(error: Exception) -> str:
-    words = " ".join(str(error).split()) or "no further words"
+    words = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or "out of memory" in words or "t allocate memory" in words:
+        return (
+            "The memory of this machine was not enough; see --dry-run, and try a smaller --size or --window."
+        )
+    words = words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
     return f"{type(error).__name__}: {words.rstrip('.')}. (`streamgen --traceback ...` shows where.)"
 
 

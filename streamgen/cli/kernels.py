@@ -20,15 +20,14 @@ def kernels(
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
 ) -> int:
     """List every attention kernel: installed? usable here? if not, what to install; and its self-test."""
-    from streamgen.cli.backend import check_device, quieten_libraries
+    from streamgen.cli.backend import pick_device
     from streamgen.cli.request import parse_device
     from streamgen.cli.table import show
 
-    check_device(parse_device(device))
-    quieten_libraries()
+    chosen = pick_device(parse_device(device))
     from streamgen.attention.report import describe_kernels
 
-    reports = describe_kernels(device)
+    reports = describe_kernels(chosen)
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2))
     else:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -84,9 +86,16 @@ def _check_parent(path: Path, folder: bool) -> None:
         raise UsageError(f"The output {path} cannot be written: the folder {parent} is read-only.")
 
 
-def take_stdout() -> BinaryIO:
-    """Standard output as a binary stream of our own; what anyone else prints goes to stderr from now on."""
+@contextmanager
+def reserved_stdout() -> Iterator[BinaryIO]:
+    """Standard output as a binary stream of our own; what anyone else prints meanwhile goes to stderr."""
     sys.stdout.flush()
     own = os.dup(1)
     os.dup2(2, 1)
-    return cast(BinaryIO, os.fdopen(own, "wb", buffering=0))  # unbuffered: nothing is left to flush at exit
+    # Unbuffered: when a reader leaves, nothing is left to be flushed at exit.
+    with cast(BinaryIO, os.fdopen(own, "wb", buffering=0)) as stdout:
+        try:
+            yield stdout
+        finally:
+            sys.stdout.flush()
+            os.dup2(own, 1)

@@ -17,14 +17,7 @@ if TYPE_CHECKING:
     from streamgen.pipelines.settings import VideoSettings
 
 DEFAULT_SECONDS = 4.0
-DTYPES = {
-    "fp32": "float32",
-    "float32": "float32",
-    "bf16": "bfloat16",
-    "bfloat16": "bfloat16",
-    "fp16": "float16",
-    "float16": "float16",
-}
+DTYPES = {"fp32": "float32", "float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _SIZE = re.compile(r"(\d+)[xX](\d+)")
 
@@ -69,11 +62,11 @@ class Request:
     model: str
     folder: Path
     settings: "VideoSettings"
-    steps: int | None
-    window: int | None
-    sink: int | None
+    steps: int
+    window: int | None  # None remembers everything
+    sink: int
     attention: str
-    dtype: str | None
+    dtype: str | None  # None and None: to be settled by what the machine has
     device: str | None
     output: Output
     stats: str | None
@@ -87,7 +80,7 @@ def resolve(asked: Asked) -> Request:
     size = parse_size(asked.size)
     for name, value, least in (
         ("--steps", asked.steps, 1),
-        ("--window", asked.window, 0),
+        ("--window", asked.window, 1),
         ("--sink", asked.sink, 0),
         ("--seed", asked.seed, 0),
     ):
@@ -111,9 +104,9 @@ def resolve(asked: Asked) -> Request:
         model=asked.model,
         folder=folder,
         settings=settings,
-        steps=asked.steps,
-        window=asked.window,
-        sink=asked.sink,
+        steps=len(settings.steps) if asked.steps is None else asked.steps,
+        window=settings.window if asked.window is None else asked.window,
+        sink=settings.sink if asked.sink is None else asked.sink,
         attention=asked.attention,
         dtype=dtype,
         device=device,
@@ -139,7 +132,7 @@ def parse_dtype(asked: str | None) -> str | None:
     if asked is None:
         return None
     if asked not in DTYPES:
-        raise UsageError(f"There is no dtype {asked!r} here; choose fp32, bf16 or fp16.")
+        raise UsageError(f"There is no dtype {asked!r} here; choose fp32 or bf16.")
     return DTYPES[asked]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 from streamgen import __version__
 from streamgen.cli import backend
 from streamgen.cli.interrupt import Interrupt
-from streamgen.cli.output import PIPE, take_stdout
+from streamgen.cli.output import PIPE, reserved_stdout
 from streamgen.cli.progress import StreamProgress
 from streamgen.cli.request import Request
 from streamgen.cli.say import say
@@ -30,31 +30,48 @@ DONE, INTERRUPTED = 0, 130
 
 def dry(request: Request) -> int:
     """Print the settled request and its memory as JSON."""
-    record = {**described(request), "output": output_words(request), "memory": backend.memory_of(request)}
+    request = backend.placed(request)
+    record = {**described(request), **backend.rehearsal_of(request), "output": output_words(request)}
     print(json.dumps(record, indent=2, ensure_ascii=False))
     return DONE
 
 
 def make(request: Request) -> int:
     """Stream chunks into the writer until the video ends or somebody stops it."""
-    tell = (lambda _: None) if request.quiet else say
-    tell(headline(request))
-    stdout = take_stdout()
-    target = request.output.place(stdout)
     meter = StreamMeter(request.settings.fps, request.frames)
-    with StreamProgress(meter, request.quiet) as progress, _lines(request.stats, stdout) as lines:
-        chunks = backend.chunks(request)
-        first = next(chunks)
-        clip = _clip(request, first)
-        with open_writer(target, request.output.form, clip) as writer, Interrupt(request.quiet) as stop:
-            for chunk in chain([first], chunks):
-                _log(lines, _write(chunk, writer, request, meter))
-                progress.update()
-                if stop.asked:
-                    break
+    with (
+        reserved_stdout() as stdout,
+        _lines(request.stats, stdout) as lines,
+        StreamProgress(meter, request.quiet) as progress,
+    ):
+        request = backend.placed(request)
+        stopped = _record(request, request.output.place(stdout), meter, progress, lines)
         _log(lines, {"summary": meter.summary(), "request": described(request)})
-    tell(ending(request, meter))
-    return INTERRUPTED if stop.asked else DONE
+    if not request.quiet:
+        say(ending(request, meter))
+    return INTERRUPTED if stopped else DONE
+
+
+def _record(
+    request: Request,
+    target: Path | BinaryIO,
+    meter: StreamMeter,
+    progress: StreamProgress,
+    lines: TextIO | None,
+) -> bool:
+    """Write every chunk as it comes; whether somebody stopped it before its end."""
+    chunks = backend.chunks(request)
+    first = next(chunks)
+    if not request.quiet:
+        say(headline(request, first))
+    clip = _clip(request, first)
+    with open_writer(target, request.output.form, clip) as writer, Interrupt(request.quiet) as stop:
+        for chunk in chain([first], chunks):
+            _log(lines, _write(chunk, writer, request, meter))
+            progress.update()
+            if stop.asked:
+                break
+    return stop.asked
 
 
 def described(request: Request) -> dict[str, object]:
@@ -88,9 +105,9 @@ def output_words(request: Request) -> dict[str, object]:
     }
 
 
-def headline(request: Request) -> str:
-    """One line before the first frame; the seed is in it, so that any video can be made again."""
-    width, height = request.size
+def headline(request: Request, first: "Chunk") -> str:
+    """One line with the first frame; the seed is in it, so that any video can be made again."""
+    _, height, width, _ = first.frames.shape
     length = "no end" if request.frames is None else f"{request.frames} frames"
     return (
         f"{request.model}, {width}x{height}, {length} at {request.settings.fps:g} fps, seed {request.seed}."
@@ -123,7 +140,7 @@ def _write(chunk: "Chunk", writer: FrameWriter, request: Request, meter: StreamM
     return {
         "chunk": chunk.index,
         "frames": len(chunk.frames),
-        "start": chunk.start,
+        "start_s": round(chunk.start / meter.fps, 4),
         "stages_s": {name: round(seconds, 6) for name, seconds in stages.items()},
         "frames_per_s": round(meter.rate, 3),
         "elapsed_s": round(meter.wall, 4),
@@ -134,7 +151,7 @@ def _lines(stats: str | None, stdout: BinaryIO) -> AbstractContextManager[TextIO
     if stats is None:
         return nullcontext()
     if stats == PIPE:
-        return TextIOWrapper(stdout, encoding="utf-8", write_through=True)
+        return nullcontext(TextIOWrapper(stdout, encoding="utf-8", write_through=True))
     return Path(stats).open("w", encoding="utf-8")
 
 

@@ -41,17 +41,22 @@ def video(
     steps: Annotated[int | None, typer.Option(help="Denoising steps a chunk.", rich_help_panel=_HOW)] = None,
     window: Annotated[
         int | None,
-        typer.Option(help="Latent frames remembered, the sink included; 0 keeps all.", rich_help_panel=_HOW),
+        typer.Option(help="Last latent frames that are remembered.", rich_help_panel=_HOW),
     ] = None,
     sink: Annotated[
-        int | None, typer.Option(help="First latent frames that are never forgotten.", rich_help_panel=_HOW)
+        int | None,
+        typer.Option(help="First latent frames that are never forgotten, besides.", rich_help_panel=_HOW),
     ] = None,
     attention: Annotated[
         str, typer.Option(help="Attention kernel; see `streamgen kernels`.", rich_help_panel=_MACHINE)
     ] = "auto",
-    dtype: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16.", rich_help_panel=_MACHINE)] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="fp32 or bf16; fp32 on a CPU and bf16 elsewhere.", rich_help_panel=_MACHINE),
+    ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_MACHINE)
+        str | None,
+        typer.Option(help="cpu, cuda, cuda:1 or mps; a GPU where there is one.", rich_help_panel=_MACHINE),
     ] = None,
     output: Annotated[
         str | None,

@@ -24,13 +24,16 @@ FRAMES_PER_CHUNK = 4
 class FakeSettings:
     fps: float = 8
     size: tuple[int, int] = (48, 32)
+    steps: tuple[float, ...] = (1000, 500)
+    window: int | None = 3
+    sink: int = 1
 
 
 @dataclass(frozen=True)
 class FakeChunk:
     frames: np.ndarray  # uint8 [T, H, W, 3]
     index: int
-    start: float
+    start: int
     timing: dict[str, float]
 
 
@@ -52,7 +55,7 @@ def chunks(request: Request) -> Iterator[FakeChunk]:
         width, height = request.size
         levels = (np.arange(made, made + count) % 256).astype(np.uint8)
         frames = np.broadcast_to(levels[:, None, None, None], (count, height, width, 3)).copy()
-        yield FakeChunk(frames, index, made / request.settings.fps, {"dit": 0.01, "vae": 0.002})
+        yield FakeChunk(frames, index, made, {"dit": 0.01, "vae": 0.002})
         made, index = made + count, index + 1
 
 
@@ -60,6 +63,7 @@ if __name__ == "__main__":
     backend.folder_of = folder_of
     backend.settings_of = lambda folder: FakeSettings()
     backend.chunks = chunks
-    backend.memory_of = lambda request: {}
+    backend.placed = lambda request: request
+    backend.rehearsal_of = lambda request: {}
     sys.argv[0] = "streamgen"
     main()
