@@ -19,13 +19,20 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import streamgen as sg
-from streamgen.frames import FORMATS, Clip, open_writer
+from streamgen.attention.memory import Memory
+from streamgen.frames import FORMATS, Clip, FrameWriter, open_writer
+from streamgen.kv import KVCache, Stage
+from streamgen.models.umt5 import TextEncoder
 from streamgen.runtime.metrics import StreamMeter
 
 from .gemm import gemm_peak
+from .stopwatch import watching
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PROMPTS = ("a hero walks through snow", "a hero walks north")
+# What the cache itself costs: slots, copies, writes of keys and values, eviction, renumbering.
+CACHE = ((KVCache, "stage"), (KVCache, "reposition"), (Stage, "commit"), (Memory, "write"))
+TEXT = ((TextEncoder, "__call__"),)  # when a stream is opened; a chunk's own timing has the rest
 STAGES = ("text", "dit", "cache", "vae", "encode", "other")
 INCLUDED = "clock from stream() to the last encoded frame; imports and loading of weights are not in it"
 
@@ -119,19 +126,27 @@ def _stream(pipe: Any, prompt: str, seconds: float) -> Timed:
     fps = pipe.settings.fps
     meter = StreamMeter(fps, None)
     writer = None
-    for chunk in pipe.stream(prompt, seconds=seconds, seed=0):
-        began = time.perf_counter()
-        if writer is None:
-            _, height, width, _ = chunk.frames.shape
-            clip = Clip(width, height, Fraction(fps).limit_denominator(1001))
-            writer = open_writer(io.BytesIO(), FORMATS["mp4"], clip)
-        writer.write(chunk.frames)
-        meter.add(len(chunk.frames), {**chunk.timing, "encode": time.perf_counter() - began})
+    with watching(CACHE) as cache, watching(TEXT) as text:
+        for chunk in pipe.stream(prompt, seconds=seconds, seed=0):
+            began = time.perf_counter()
+            writer = writer or _encoder(chunk, fps)
+            writer.write(chunk.frames)
+            encode, held = time.perf_counter() - began, cache.lap()
+            timing = chunk.timing
+            stages = {**timing, "text": timing["text"] + text.lap(), "dit": timing["dit"] - held}
+            stages |= {"cache": held, "encode": encode}
+            meter.add(len(chunk.frames), stages)
     assert writer is not None and meter.first_chunk is not None, "a stream of some seconds has a chunk"
     began = time.perf_counter()
     writer.close()
     meter.stages["encode"] += time.perf_counter() - began
     return Timed(meter.frames, meter.wall, meter.first_chunk, dict(meter.stages))
+
+
+def _encoder(chunk: sg.Chunk, fps: float) -> FrameWriter:
+    _, height, width, _ = chunk.frames.shape
+    clip = Clip(width, height, Fraction(fps).limit_denominator(1001))
+    return open_writer(io.BytesIO(), FORMATS["mp4"], clip)
 
 
 def _flop_per_frame(pipe: Any, seconds: float) -> float:
