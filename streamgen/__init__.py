@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from streamgen.errors import StreamgenError as StreamgenError
     from streamgen.kv.arena import Arena as CachePool
+    from streamgen.pipelines.image import ImagePipeline as ImagePipeline
     from streamgen.pipelines.video import Chunk as Chunk
     from streamgen.pipelines.video import VideoPipeline as VideoPipeline
 
 __version__ = "0.1.0"
-__all__ = ["CachePool", "Chunk", "StreamgenError", "VideoPipeline", "__version__"]
+__all__ = ["CachePool", "Chunk", "ImagePipeline", "StreamgenError", "VideoPipeline", "__version__"]
 
 # Loaded on first use: `streamgen --help` must not wait for torch.
 _HOMES = {
     "CachePool": ("streamgen.kv.arena", "Arena"),
     "Chunk": ("streamgen.pipelines.video", "Chunk"),
+    "ImagePipeline": ("streamgen.pipelines.image", "ImagePipeline"),
     "StreamgenError": ("streamgen.errors", "StreamgenError"),
     "VideoPipeline": ("streamgen.pipelines.video", "VideoPipeline"),
 }

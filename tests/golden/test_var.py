@@ -197,8 +197,8 @@ def test_var_sampled_run_matches_the_public_code(path: Path, variant: str) -> No
 def growth(run: Recorded, scale: int) -> float:
     """How much sharper the mix of a scale is than that of the first one.
 
-    It divides its logits by a falling heat, and their rounding errors. The public code in float32 is 1.4e-2 off
-    itself in float64 after ten such scales, so here each scale begins where the recorded one began.
+    It divides its logits by a falling heat, and their rounding errors. After ten such scales the public
+    float32 run is 1.4e-2 off itself in float64, so here each scale begins where the recorded one began.
     """
     return heat(0.0) / heat(run.model.config.progress(scale))
 
