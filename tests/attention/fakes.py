@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
@@ -35,7 +36,9 @@ def bottom_right(queries: int, keys: int, left: int, right: int) -> Tensor:
     return seen
 
 
-def ragged(q: Tensor, cu_q: Tensor, parts: Sequence[tuple[Tensor, Tensor]], left: int, right: int) -> Tensor:
+def ragged(
+    q: Tensor, cu_q: Tensor | list[int], parts: Sequence[tuple[Tensor, Tensor]], left: int, right: int
+) -> Tensor:
     """Attention of packed queries [sum Q, Hq, D], each stretch of them over its own keys."""
     outs = []
     for index, (k, v) in enumerate(parts):
@@ -177,7 +180,7 @@ def memory_efficient_attention(q: Tensor, k: Tensor, v: Tensor, attn_bias: Block
     assert q.shape[2:] == k.shape[2:] == v.shape[2:]
     flat = [x[0].flatten(1, 2) for x in (q, k, v)]
     keys, values = flat[1].split(attn_bias.keys), flat[2].split(attn_bias.keys)
-    ends = torch.tensor([0, *attn_bias.queries]).cumsum(0)
+    ends = list(accumulate(attn_bias.queries, initial=0))
     left = -1 if attn_bias.window is None else attn_bias.window - 1
     out = ragged(flat[0], ends, list(zip(keys, values, strict=True)), left, attn_bias.right)
     return out.view(q.shape)

@@ -10,7 +10,7 @@ from torch._dynamo.utils import counters
 from streamgen.attention import Attend, Kernel, kernels
 from streamgen.kv import Arena, Causal, Geometry, Mask, PagePool, SinkWindow
 
-LAYERS, HEADS, HEAD_DIM, TOKENS, WINDOW = 4, 2, 8, 3, 12
+LAYERS, HEADS, HEAD_DIM, TOKENS, WINDOW = 3, 2, 8, 3, 9
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 
 
@@ -71,38 +71,35 @@ def stream(
     return answers, graphs
 
 
-@pytest.mark.parametrize("name", ["reference", "sdpa", "segments"])
-def test_a_full_ring_needs_no_new_graph_however_long_it_runs(name: str) -> None:
-    _, graphs = stream(blocks("eager"), kernels()[name], chunks=11)
+@pytest.mark.parametrize("name", ["sdpa", "segments"])
+def test_neither_more_layers_nor_a_longer_stream_need_more_graphs(name: str) -> None:
+    _, graphs = stream(blocks("eager", layers=5), kernels()[name], chunks=9)
     full = WINDOW // TOKENS
-    assert graphs[-1] == graphs[full - 1] <= 3
+    assert graphs[0] == 1, "one graph serves all layers"
+    assert graphs[-1] == graphs[full - 1] <= 2, "one more serves every length"
 
 
-@pytest.mark.parametrize("name", ["reference", "sdpa", "segments"])
-def test_more_layers_need_no_more_graphs(name: str) -> None:
-    _, few = stream(blocks("eager", layers=3), kernels()[name], chunks=5)
-    torch._dynamo.reset()
-    counters.clear()
-    _, many = stream(blocks("eager", layers=7), kernels()[name], chunks=5)
-    assert few == many
-
-
-@pytest.mark.parametrize("name", ["reference", "sdpa", "segments"])
 @pytest.mark.parametrize(
-    ("tokens", "mask", "ring"), [(3, None, True), (1, Causal(), True), (3, Causal(), False)]
+    ("name", "tokens", "mask", "ring"),
+    [
+        ("sdpa", 3, None, True),
+        ("sdpa", 1, Causal(), True),
+        ("sdpa", 3, Causal(), False),
+        ("segments", 3, Causal(), False),
+        ("reference", 3, None, True),
+    ],
 )
 def test_a_traced_block_answers_like_an_untraced_one(
     name: str, tokens: int, mask: Mask | None, ring: bool
 ) -> None:
-    """aot_eager takes inputs and in-place writes apart like the real compilers do."""
-    plain, _ = stream(blocks(None), kernels()[name], 7, tokens, mask, ring)
-    traced, graphs = stream(blocks("aot_eager"), kernels()[name], 7, tokens, mask, ring)
+    """aot_eager takes inputs and in-place writes apart as the real compilers do."""
+    plain, _ = stream(blocks(None), kernels()[name], 5, tokens, mask, ring)
+    traced, graphs = stream(blocks("aot_eager"), kernels()[name], 5, tokens, mask, ring)
     torch.testing.assert_close(traced, plain)
-    assert graphs[-1] <= 4 + 6 * (name == "segments")
+    assert graphs[-1] <= 3
 
 
 def test_flex_is_traced_into_the_block_with_its_masks() -> None:
-    for ring in (True, False):
-        plain, _ = stream(blocks(None), kernels()["flex"], 6, ring=ring)
-        traced, _ = stream(blocks("eager"), kernels()["flex"], 6, ring=ring)
-        torch.testing.assert_close(traced, plain)
+    plain, _ = stream(blocks(None), kernels()["flex"], 3, ring=False)
+    traced, _ = stream(blocks("eager"), kernels()["flex"], 3, ring=False)
+    torch.testing.assert_close(traced, plain)

@@ -16,7 +16,7 @@ from streamgen.attention.report import typical_need
 from tests.attention import fake_triton
 
 ROOT = Path(__file__).parents[2]
-INTERPRETED = "triton and (dtype or share or sink or replaced or window or tree)"
+INTERPRETED = "triton and (bfloat16 or share_a_batch or sink_is_seen or each_token_tree or scattered)"
 
 absent = find_spec("triton") is None
 needs_triton = pytest.mark.skipif(absent, reason="triton is not installed: pip install triton==3.9.0")
