@@ -15,7 +15,7 @@ CHUNK = 1 << 17  # numbers that stay in a core's cache between two passes over t
 
 
 class Norm(nn.GroupNorm):
-    """A group norm that is exact in fp32 on CPUs, where torch takes E[x^2] - E[x]^2 of maps laid out channels last."""
+    """A group norm that is exact in fp32 on CPUs, where torch takes E[x^2] - E[x]^2 of channels-last maps."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu" or x.dtype != torch.float32:

@@ -46,7 +46,7 @@ class ImagePipeline:
         refuse_pair(model.config, vae.config)
         self.model = model
         self.vae = vae
-        self.settings = settings or ImageSettings.published(model.config.classes)
+        self.settings = settings or ImageSettings.published(model.config.classes, model.config.vocabulary)
         self.attention = attention
         self.memory = memory or Arena(device=str(model.device))
         named = self.settings.classes.no_class

@@ -21,7 +21,7 @@ class ImageRequest:
 
 def settle_labels(labels: Label | Sequence[Label], classes: ClassNames) -> tuple[int, ...]:
     """Class numbers of a batch of at least one."""
-    listed = [labels] if labels is None or isinstance(labels, int | str) else list(labels)
+    listed = list(labels) if isinstance(labels, Sequence) and not isinstance(labels, str) else [labels]
     if not listed:
         raise UsageError("No label was given; give at least one, and None for no class.")
     return tuple(classes.number(label) for label in listed)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class ImageSettings:
     """The classes of a checkpoint by name, and its presets."""
 
     classes: ClassNames
-    presets: dict[str, Sampling] = field(default_factory=lambda: dict(PUBLISHED))
+    presets: dict[str, Sampling]
 
     @classmethod
     def load(cls, folder: Path) -> "ImageSettings":
@@ -84,10 +84,12 @@ class ImageSettings:
         return cls(names, {name: Sampling(**preset) for name, preset in facts["presets"].items()})
 
     @classmethod
-    def published(cls, classes: int) -> "ImageSettings":
+    def published(cls, classes: int, vocabulary: int) -> "ImageSettings":
         """Of a published file, which says nothing of itself."""
         imagenet = ClassNames.imagenet()
-        return cls(imagenet if classes == len(imagenet.names) else ClassNames.numbered(classes))
+        names = imagenet if classes == len(imagenet.names) else ClassNames.numbered(classes)
+        presets = {name: replace(how, top_k=min(how.top_k, vocabulary)) for name, how in PUBLISHED.items()}
+        return cls(names, presets)
 
     def preset(self, name: str) -> Sampling:
         if name not in self.presets:
