@@ -36,6 +36,7 @@ def open_stream(
     positions: Positions = "absolute",
     frames: int = 24,
     model: CausalWan | None = None,
+    schedule: FlowSchedule = SCHEDULE,
 ) -> LatentStream:
     """A stream of a tiny random model: bounded ones lie in a ring or in pages."""
     model = model or CausalWan(tiny.transformer())
@@ -49,7 +50,7 @@ def open_stream(
     else:
         retention = SinkWindow(rules.held * tokens - sink * tokens, sink * tokens)
         cache = pool.cache(retention, reserve=held if ring else 0)
-    return LatentStream(model, SCHEDULE, cache, attention, rules, size)
+    return LatentStream(model, schedule, cache, attention, rules, size)
 
 
 def advance(stream: LatentStream, text: Any, index: int, frames: int) -> Tensor:
