@@ -7,7 +7,7 @@ Shapes: T frames, H height, W width.
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,11 +59,16 @@ def chunks(request: Request) -> Iterator[FakeChunk]:
         made, index = made + count, index + 1
 
 
+def paint(replace: Callable[[str, object], None]) -> None:
+    """Put the painted pipeline where the command looks for the real one."""
+    replace("folder_of", folder_of)
+    replace("settings_of", lambda folder: FakeSettings())
+    replace("placed", lambda request: request)
+    replace("rehearsal_of", lambda request: {})
+    replace("chunks", chunks)
+
+
 if __name__ == "__main__":
-    backend.folder_of = folder_of
-    backend.settings_of = lambda folder: FakeSettings()
-    backend.chunks = chunks
-    backend.placed = lambda request: request
-    backend.rehearsal_of = lambda request: {}
+    paint(lambda name, stand_in: setattr(backend, name, stand_in))
     sys.argv[0] = "streamgen"
     main()

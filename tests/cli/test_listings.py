@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,7 @@ from streamgen.cli import models
 from streamgen.cli.checksums import listing, mismatches, sha256
 from streamgen.errors import StreamgenError, UsageError
 from streamgen.models import registry
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def command() -> Run:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-m", "streamgen.cli", *arguments]
-        return subprocess.run(program, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-
-    return run
+from tests.cli.conftest import Command
 
 
 @pytest.fixture
@@ -53,16 +42,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_kernels_says_of_each_one_whether_it_runs_here_and_if_not_why(command: Run) -> None:
-    reports = json.loads(command("kernels", "--json").stdout)
+def test_kernels_says_of_each_one_whether_it_runs_here_and_if_not_why(command: Command) -> None:
+    reports = json.loads(command("kernels", "--json").out)
     by_name = {report["name"]: report for report in reports}
     assert by_name["reference"]["selftest"].startswith("passed")
     assert by_name["sdpa"]["usable"]
     assert all(report["usable"] or (report["reason"] and report["fix"]) for report in reports)
 
 
-def test_a_listing_in_a_pipe_is_one_line_each(command: Run) -> None:
-    lines = command("models", "list").stdout.splitlines()
+def test_a_listing_in_a_pipe_is_one_line_each(command: Command) -> None:
+    lines = command("models", "list").out.decode().splitlines()
     assert lines[0].split("\t")[0] == "model"
     assert any(line.startswith("tiny-video\t") for line in lines)
 
@@ -92,11 +81,11 @@ def test_a_listing_whose_reader_left_ends_quietly() -> None:
         (["bench", "cache", "--dtype", "int4"], "choose fp32, bf16 or both"),
     ],
 )
-def test_mistakes_get_one_sentence_and_exit_2(arguments: list[str], words: str, command: Run) -> None:
+def test_mistakes_get_one_sentence_and_exit_2(arguments: list[str], words: str, command: Command) -> None:
     done = command(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert words in done.stderr and done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    assert done.code == 2, done.said
+    assert words in done.said and done.said.count("\n") == 1
+    assert done.out == b""
 
 
 def test_a_sound_checkpoint_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,14 +33,14 @@ def test_a_file_holds_exactly_the_frames_asked_for(fake, tmp_path: Path) -> None
         assert len(decoded(tmp_path / "fox.mp4")) == frames
 
 
-def test_seconds_count_in_the_models_frame_rate(fake, tmp_path: Path) -> None:
-    assert fake("video", "a fox", "--seconds", "1.5", "-o", "fox.mp4").returncode == 0
+def test_seconds_count_in_the_models_frame_rate(painted, tmp_path: Path) -> None:
+    assert painted("video", "a fox", "--seconds", "1.5", "-o", "fox.mp4").code == 0
     assert len(decoded(tmp_path / "fox.mp4")) == 12
 
 
-def test_the_seed_is_said_and_travels_in_the_file(fake, tmp_path: Path) -> None:
-    done = fake("video", "a fox", "--frames", "4", "--seed", "7", "-o", "fox.mp4")
-    assert b"seed 7" in done.stderr
+def test_the_seed_is_said_and_travels_in_the_file(painted, tmp_path: Path) -> None:
+    done = painted("video", "a fox", "--frames", "4", "--seed", "7", "-o", "fox.mp4")
+    assert "seed 7" in done.said
     with av.open(str(tmp_path / "fox.mp4")) as container:
         about = json.loads(container.metadata["comment"])
         assert container.metadata["title"] == "a fox"
@@ -52,8 +52,8 @@ def test_the_seed_is_said_and_travels_in_the_file(fake, tmp_path: Path) -> None:
     )
 
 
-def test_a_drawn_seed_is_said_too(fake) -> None:
-    said = fake("video", "a fox", "--frames", "4", "-o", "fox.y4m").stderr.decode()
+def test_a_drawn_seed_is_said_too(painted) -> None:
+    said = painted("video", "a fox", "--frames", "4", "-o", "fox.y4m").said
     assert " seed " in said
 
 
@@ -64,9 +64,9 @@ def test_the_prompt_comes_from_a_pipe_or_a_file(fake, tmp_path: Path) -> None:
     assert json.loads(told.stdout)["prompt"] == json.loads(piped.stdout)["prompt"] == "a fox in snow"
 
 
-def test_a_dry_run_prints_json_and_makes_nothing(fake, tmp_path: Path) -> None:
-    done = fake("video", "a fox", "--seed", "3", "--prompt-at", '1s:"rain"', "--dry-run", "-o", "fox.mp4")
-    plan = json.loads(done.stdout)
+def test_a_dry_run_prints_json_and_makes_nothing(painted, tmp_path: Path) -> None:
+    done = painted("video", "a fox", "--seed", "3", "--prompt-at", '1s:"rain"', "--dry-run", "-o", "fox.mp4")
+    plan = json.loads(done.out)
     assert (plan["seed"], plan["frames"], plan["prompts"]) == (3, 32, {"1s": "rain"})
     assert plan["output"]["format"] == "mp4"
     assert not list(tmp_path.iterdir())
@@ -102,8 +102,8 @@ def test_ffmpeg_reads_the_pipe(fake, tmp_path: Path) -> None:
     assert len(decoded(tmp_path / "out.mkv")) == 8
 
 
-def test_statistics_are_one_json_line_a_chunk_and_a_summary(fake, tmp_path: Path) -> None:
-    assert fake("video", "a fox", "--frames", "10", "-o", "f.nut", "--stats", "s.jsonl").returncode == 0
+def test_statistics_are_one_json_line_a_chunk_and_a_summary(painted, tmp_path: Path) -> None:
+    assert painted("video", "a fox", "--frames", "10", "-o", "f.nut", "--stats", "s.jsonl").code == 0
     *chunks, last = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     assert [chunk["frames"] for chunk in chunks] == [4, 4, 2]
     assert set(chunks[0]["stages_s"]) == {"dit", "vae", "encode"}

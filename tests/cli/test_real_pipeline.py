@@ -7,8 +7,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import av
@@ -16,13 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from streamgen.cli import guard
 from streamgen.kv.arena import Arena
 from streamgen.models.registry import registry
 from streamgen.pipelines.video import VideoPipeline
+from tests.cli.conftest import Command
 from tests.models import tiny
 
-Run = Callable[..., "Done"]
 BUNDLED = registry()["tiny-video"].folder
 
 
@@ -31,38 +28,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.folder(tmp_path_factory.mktemp("checkpoint"), time_scale=2)
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a finished command leaves."""
-
-    code: int
-    out: bytes
-    said: str
-
-
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    """The command in this process, where torch is imported already."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Done:
-        code = guard.run(arguments)
-        out, said = capfdbinary.readouterr()
-        return Done(code, out, said.decode())
-
-    return run
-
-
-def raw(command: Run, *arguments: str) -> np.ndarray:
+def raw(command: Command, *arguments: str) -> np.ndarray:
     """Frames uint8 [T, 24, 32, 3] of a command that pipes them."""
     done = command("video", "a hero walks", *arguments, "-o", "-", "-f", "rawvideo", "--pix-fmt", "rgb24")
     assert done.code == 0, done.said
     return np.frombuffer(done.out, np.uint8).reshape(-1, 24, 32, 3)
 
 
-def test_the_command_gives_the_frames_of_the_library(command: Run, folder: Path) -> None:
+def test_the_command_gives_the_frames_of_the_library(command: Command, folder: Path) -> None:
     frames = raw(
         command, "-m", str(folder), "--frames", "6", "--seed", "5", "--prompt-at", "0.4s:snow by night"
     )
@@ -71,7 +44,7 @@ def test_the_command_gives_the_frames_of_the_library(command: Run, folder: Path)
     assert np.array_equal(frames, np.concatenate([chunk.frames for chunk in chunks]))
 
 
-def test_options_reach_the_pipeline(command: Run, folder: Path) -> None:
+def test_options_reach_the_pipeline(command: Command, folder: Path) -> None:
     options = ["--steps", "1", "--window", "2", "--sink", "0", "--dtype", "bf16", "--attention", "segments"]
     frames = raw(command, "-m", str(folder), "--frames", "5", "--seed", "5", *options)
     pipe = VideoPipeline.from_pretrained(folder, dtype=torch.bfloat16, attention="segments")
@@ -82,7 +55,7 @@ def test_options_reach_the_pipeline(command: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     "options", [["--frames", "9"], ["--frames", "0"], ["--window", "2", "--size", "64x48"]]
 )
-def test_a_dry_run_says_the_bytes_that_the_stream_then_holds(options, command: Run, folder: Path) -> None:
+def test_a_dry_run_says_the_bytes_that_the_stream_then_holds(options, command: Command, folder: Path) -> None:
     done = command("video", "a hero walks", "-m", str(folder), *options, "--dry-run")
     plan = json.loads(done.out)
     arena = Arena()
@@ -115,7 +88,7 @@ def test_a_dry_run_says_the_bytes_that_the_stream_then_holds(options, command: R
     ],
 )
 def test_what_the_model_cannot_do_is_one_sentence_and_exit_2(
-    options, words, command: Run, folder: Path
+    options, words, command: Command, folder: Path
 ) -> None:
     done = command("video", "a hero walks", "-m", str(folder), *options, "-o", "hero.mp4")
     assert done.code == 2, done.said
@@ -123,7 +96,7 @@ def test_what_the_model_cannot_do_is_one_sentence_and_exit_2(
 
 
 def test_a_prompt_that_is_too_long_and_a_folder_that_is_no_checkpoint_are_refused(
-    command: Run, folder: Path, tmp_path: Path
+    command: Command, folder: Path, tmp_path: Path
 ) -> None:
     long = command("video", " ".join(["snow"] * 50), "-m", str(folder))
     assert long.code == 2 and "fewer words" in long.said
@@ -132,13 +105,13 @@ def test_a_prompt_that_is_too_long_and_a_folder_that_is_no_checkpoint_are_refuse
     assert empty.code == 2 and "streamgen.json" in empty.said
 
 
-def test_words_that_the_model_does_not_know_are_said(command: Run, folder: Path) -> None:
+def test_words_that_the_model_does_not_know_are_said(command: Command, folder: Path) -> None:
     done = command("video", "a hero yodels", "-m", str(folder), "--frames", "2", "-o", "hero.mp4")
     assert done.code == 0
     assert "yodels" in done.said and done.said.count("\n") == 3
 
 
-def test_bench_video_prints_the_split_cold_and_warm_beside_the_peak(command: Run, folder: Path) -> None:
+def test_bench_video_prints_the_split_cold_and_warm_beside_the_peak(command: Command, folder: Path) -> None:
     done = command("bench", "video", "-m", str(folder), "--seconds", "0.5", "--json")
     assert done.code == 0, done.said
     report = json.loads(done.out)
@@ -167,6 +140,6 @@ def test_the_bundled_checkpoint_makes_four_seconds_in_under_a_minute_from_cold(t
 
 
 @pytest.mark.skipif(BUNDLED is None, reason="weights/tiny-video is not here")
-def test_the_bundled_checkpoints_are_as_registered(command: Run) -> None:
+def test_the_bundled_checkpoints_are_as_registered(command: Command) -> None:
     done = command("models", "verify")
     assert done.code == 0, done.said

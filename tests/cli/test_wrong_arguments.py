@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Command
+
 WRONG = {
     "no prompt": (["video"], "A prompt is missing"),
     "an empty prompt": (["video", "  "], "is empty"),
@@ -52,21 +54,21 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_argument_gets_one_sentence_and_exit_2(case: str, fake) -> None:
+def test_a_wrong_argument_gets_one_sentence_and_exit_2(case: str, painted: Command) -> None:
     arguments, words = WRONG[case]
-    done = fake(*arguments)
-    said = done.stderr.decode().strip()
-    assert done.returncode == 2, said
+    done = painted(*arguments)
+    said = done.said.strip()
+    assert done.code == 2, said
     assert words in said
     assert said.startswith("streamgen: ") and said.endswith((".", "!", "?")) and "\n" not in said
-    assert done.stdout == b""
+    assert done.out == b""
 
 
-def test_an_existing_file_is_kept_without_y_and_replaced_with_it(fake, tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_without_y_and_replaced_with_it(painted: Command, tmp_path: Path) -> None:
     (tmp_path / "fox.mp4").write_text("precious")
-    refused = fake("video", "a fox", "-o", "fox.mp4")
-    assert refused.returncode == 2 and b"-y replaces it" in refused.stderr
+    refused = painted("video", "a fox", "-o", "fox.mp4")
+    assert refused.code == 2 and "-y replaces it" in refused.said
     assert (tmp_path / "fox.mp4").read_text() == "precious"
-    assert fake("video", "a fox", "-o", "fox.mp4", "-n").returncode == 2
-    assert fake("video", "a fox", "-o", "fox.mp4", "-y").returncode == 0
+    assert painted("video", "a fox", "-o", "fox.mp4", "-n").code == 2
+    assert painted("video", "a fox", "-o", "fox.mp4", "-y").code == 0
     assert (tmp_path / "fox.mp4").read_bytes()[4:8] == b"ftyp"
