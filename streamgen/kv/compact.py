@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamgen.kv.sharing import keep_pages
-from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, slots_of
+from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, settled, slots_of
 
 if TYPE_CHECKING:
     from streamgen.kv.pool import PagePool
@@ -52,10 +52,3 @@ def compact(pool: "PagePool", table: BlockTable, plan: Compaction) -> None:
     table.entries = Tokens(slots, plan.entries.positions, plan.entries.origins)
     if table.stretch is None:
         keep_pages(pool, table, pages_of(slots, table.page_size))
-
-
-def settled(slots: IntArray, size: int) -> int:
-    """How many leading tokens already lie in full pages, in order; all, if only the last is not full."""
-    index = np.arange(len(slots))
-    gaps = np.flatnonzero(slots != slots[index // size * size] // size * size + index % size)
-    return len(slots) if len(gaps) == 0 else int(gaps[0]) // size * size

@@ -75,8 +75,13 @@ class Draft:
         return targets
 
     def _settle(self, entries: Tokens) -> None:
+        grows = self.past is self.table.entries
         self.table.entries = entries
-        if self.table.stretch is None:
+        if self.table.stretch is None and grows and len(entries) == len(self.past) + self.plan.tokens:
+            self.pool.pages.pass_on(self.pages, self, self.table)  # the common case: nothing is let go
+            self.table.pages = self.table.pages + self.pages
+            self.pages = []
+        elif self.table.stretch is None:
             used = pages_of(entries.slots, self.table.page_size)
             arrived = set(used) - set(self.table.pages)
             self.pool.pages.pass_on([page for page in self.pages if page in arrived], self, self.table)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamgen.kv.errors import ReserveFullError
 from streamgen.kv.pages import Pages
-from streamgen.kv.table import BlockTable, IntArray, no_tokens
+from streamgen.kv.table import BlockTable, IntArray, no_tokens, pages_of
 
 
 @dataclass(frozen=True)
@@ -50,35 +50,39 @@ def _tail_room(table: BlockTable, pages: Pages, keep: IntArray, stays: int) -> t
     """Slots behind token `stays` - 1 in its page, and that page if it must be copied before the write."""
     if stays == 0:
         return no_tokens(), None
-    size = table.page_size
-    page, last = divmod(int(table.slots[stays - 1]), size)
-    behind = np.flatnonzero((table.slots // size == page) & (table.slots % size > last))
+    size, last = table.page_size, int(table.slots[stays - 1])
+    page = last // size
+    start, stop = page * size, (page + 1) * size
+    behind = np.flatnonzero((table.slots > last) & (table.slots < stop))
     if (behind < stays).any():  # a page that was part of a ring: older tokens lie there
         return no_tokens(), None
     copy = len(behind) > 0 or not pages.writable(page)
-    if copy and not (table.slots[keep] // size == page).any():
+    visible = table.slots[keep] if copy else no_tokens()
+    if copy and not ((visible >= start) & (visible < stop)).any():
         return no_tokens(), None
-    return np.arange(page * size + last + 1, (page + 1) * size, dtype=np.int64), page if copy else None
+    return np.arange(last + 1, stop, dtype=np.int64), page if copy else None
 
 
 def _plan_ring(
     table: BlockTable, stretch: range, pages: Pages, keep: IntArray, replace: int, tokens: int
 ) -> Plan:
-    hidden = np.delete(table.slots, keep)
-    room = np.concatenate([_dead_slots(table, stretch), hidden])[:tokens]
+    dead = _dead_slots(table, stretch)
+    room = np.concatenate([dead, np.delete(table.slots, keep)])[:tokens]
     if len(room) < tokens:
         raise ReserveFullError(
             f"{tokens} tokens were staged behind {len(keep)} visible ones in a reserve of {len(stretch)}; "
             f"keep fewer (a retention with a smaller window) or reserve at least {len(keep) + tokens} tokens."
         )
-    overwritten = set((np.intersect1d(room, hidden) // table.page_size).tolist())
-    touched = np.unique(room // table.page_size).tolist()
+    overwritten = set(pages_of(room[len(dead) :], table.page_size))
+    touched = sorted(pages_of(room, table.page_size))
     saves = tuple(page for page in touched if page in overwritten or not pages.writable(page))
     return Plan(tokens, keep, room, 0, evicted=table.tokens - replace - len(keep), saves=saves)
 
 
 def _dead_slots(table: BlockTable, stretch: range) -> IntArray:
     """Unused slots of the stretch, going round from the newest token."""
-    dead = np.setdiff1d(np.arange(stretch.start, stretch.stop), table.slots)
-    start = int(table.slots[-1]) + 1 if table.tokens else stretch.start
-    return dead[np.argsort((dead - start) % len(stretch))]
+    used = np.zeros(len(stretch), dtype=np.bool_)
+    used[table.slots - stretch.start] = True
+    dead = np.flatnonzero(~used) + stretch.start
+    newest = int(table.slots[-1]) if table.tokens else stretch.start - 1
+    return np.concatenate([dead[dead > newest], dead[dead < newest]])

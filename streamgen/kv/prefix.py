@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamgen.errors import UsageError
-from streamgen.kv.compact import settled
-from streamgen.kv.table import IntArray, Tokens, slots_of
+from streamgen.kv.table import IntArray, Tokens, settled, slots_of
 
 if TYPE_CHECKING:
     from streamgen.kv.cache import KVCache

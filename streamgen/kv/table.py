@@ -97,6 +97,20 @@ def slots_of(pages: list[int], page_size: int) -> IntArray:
     return (first[:, None] + np.arange(page_size)).reshape(-1)
 
 
+def settled(slots: IntArray, page_size: int) -> int:
+    """How many leading tokens lie in full pages, in order; all, if only the last page is not full."""
+    whole = len(slots) // page_size * page_size
+    blocks = slots[:whole].reshape(-1, page_size)
+    rest = slots[whole:]
+    first = blocks[:, :1] // page_size * page_size
+    gaps = np.flatnonzero((blocks != first + np.arange(page_size)).any(axis=1))
+    if len(gaps):
+        return int(gaps[0]) * page_size
+    if len(rest) and (rest != rest[0] // page_size * page_size + np.arange(len(rest))).any():
+        return whole
+    return len(slots)
+
+
 def check_index(index: IntArray, count: int, what: str) -> IntArray:
     """Logical indices must rise and exist."""
     if len(index) and (index[0] < 0 or index[-1] >= count or (np.diff(index) <= 0).any()):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from streamgen.errors import UsageError
-from streamgen.kv.table import IntArray, Tokens
+from streamgen.kv.table import IntArray, Tokens, settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +56,9 @@ class View:
     def pages(self) -> Tensor | None:
         """[m] int32: the block table, when all pages are full but the last and in logical order."""
         slots = self.visible.slots
-        index = np.arange(len(slots))
-        pages = slots[:: self.page_size] // self.page_size
-        if (slots != pages[index // self.page_size] * self.page_size + index % self.page_size).any():
+        if settled(slots, self.page_size) < len(slots):
             return None
+        pages = slots[:: self.page_size] // self.page_size
         return torch.from_numpy(pages.astype(np.int32)).to(self.device)
 
 

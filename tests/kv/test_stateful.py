@@ -150,6 +150,14 @@ class Machine(RuleBasedStateMachine):
         if stream is not None:
             self.settle(stream, None)
 
+    @precondition(idle)
+    @rule(data=st.data(), tokens=st.integers(1, 5), replace=st.sampled_from([0, 2]))
+    def try_in_vain(self, data: st.DataObject, tokens: int, replace: int) -> None:
+        stream = self.begin(data, tokens, ordered=False, replace=replace)
+        if stream is not None:
+            stream.stage.discard()
+            stream.stage = None
+
     @precondition(staged)
     @rule(data=st.data())
     def overwrite(self, data: st.DataObject) -> None:
@@ -201,7 +209,8 @@ class Machine(RuleBasedStateMachine):
     def evict(self, data: st.DataObject) -> None:
         stream = self.pick(data, staged=False)
         past = stream.model.past
-        keep = [i for i in range(len(past)) if data.draw(st.booleans())]
+        dropped = data.draw(st.sets(st.integers(0, max(len(past) - 1, 0)), max_size=4))
+        keep = [i for i in range(len(past)) if i not in dropped]
         with self.all_or_nothing():
             stream.cache.evict(np.array(keep, dtype=np.int64))
             stream.model.past = [past[i] for i in keep]
@@ -268,7 +277,7 @@ def test_any_sequence_of_calls_keeps_books_and_contents_right(case: str) -> None
     names = {"retention": retention, "reserve": reserve, "layers_per_page": layers_per_page}
     test = type("Case", (Machine,), names).TestCase
     test.settings = settings(
-        max_examples=30,
+        max_examples=20,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
