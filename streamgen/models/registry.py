@@ -85,7 +85,8 @@ def _from_hub(hub: str, download: bool) -> Path:
     try:
         return Path(snapshot_download(hub, allow_patterns=list(WANTED_FILES), local_files_only=not download))
     except LocalEntryNotFoundError as error:
-        advice = "the hub could not be reached" if download else "allow the download with download=True"
+        pull = f"allow the download with download=True or `streamgen models pull {hub}`"
+        advice = "the hub could not be reached" if download else pull
         raise UsageError(
             f"'{hub}' is not a folder here and not in the local hub cache; {advice}, or give a local folder."
         ) from error

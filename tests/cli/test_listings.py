@@ -74,6 +74,7 @@ def test_a_listing_whose_reader_left_ends_quietly() -> None:
             "choose transformer, vae or text_encoder",
         ),
         (["models", "pull"], "Missing argument"),
+        (["video", "a fox", "-m", "nobody/nothing"], "streamgen models pull nobody/nothing"),
         (["models", "destroy"], "No such command"),
         (["bench", "video", "--dtype", "int4"], "choose fp32, bf16 or both"),
         (["bench", "video", "--seconds", "0"], "no length to measure"),
