@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format clean
+.PHONY: help venv demo test check format docs clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -52,6 +52,10 @@ test: check  ## everything CI runs; ends with pytest's summary
 format: venv  ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: venv  ## build the documentation into build/site
+	@$(BIN)/python -m pip install -q 'mkdocs>=1.6,<2' 'mkdocs-material>=9.6'
+	$(BIN)/mkdocs build
 
 clean:  ## remove what tools made, not .venv
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .import_linter_cache
