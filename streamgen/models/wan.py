@@ -129,7 +129,8 @@ class CausalWan:
         """Time embedding [B, dim] and six vectors [B, 6, dim] for the blocks; [B, T, ...] for t per frame."""
         embedder = self.transformer.condition_embedder
         waves = self._waves(tuple(t.flatten().tolist()), self.transformer.config.freq_dim, hidden.device)
-        dtype = next(embedder.time_embedder.parameters()).dtype
+        # A quantised embedder may have no parameters, or int8 ones; it takes the waves as they are.
+        dtype = next((p.dtype for p in embedder.time_embedder.parameters()), torch.int8)
         temb = embedder.time_embedder(waves if dtype == torch.int8 else waves.to(dtype)).type_as(hidden)
         modulation = embedder.time_proj(embedder.act_fn(temb)).unflatten(1, (6, -1))
         if t.ndim == 1:

@@ -173,6 +173,15 @@ def test_a_lora_counts_like_weights_that_were_merged() -> None:
     assert (out - forward(plain, latents(), plain.text(prompt()))).abs().max() > 0.01
 
 
+def test_dynamically_quantised_linears_stream() -> None:
+    exact = CausalWan(tiny.transformer())
+    quantise = torch.ao.quantization.quantize_dynamic
+    rounded = CausalWan(quantise(tiny.transformer(), {nn.Linear}, dtype=torch.qint8))
+    out = forward(rounded, latents(), rounded.text(prompt()))
+    error = (out - forward(exact, latents(), exact.text(prompt()))).abs().mean()
+    assert 0 < error < 0.1
+
+
 class EightBit(nn.Module):
     """A Linear with int8 weights and one scale a row, the way quantisers replace modules."""
 
