@@ -2,8 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from streamgen.errors import OutOfMemoryError, UsageError
+
+if TYPE_CHECKING:
+    import torch
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -52,9 +56,9 @@ class Lease:
 class Arena:
     """One budget of bytes on one device, shared by every pool that is built on it."""
 
-    def __init__(self, budget: int | str | None = None, device: str = "cpu") -> None:
+    def __init__(self, budget: int | str | None = None, device: "str | torch.device" = "cpu") -> None:
         self.budget = None if budget is None else parse_bytes(budget)
-        self.device = device
+        self.device = str(device)
         self._leases: dict[Lease, None] = {}
 
     @property

@@ -168,6 +168,15 @@ def test_home_copies_live_as_long_as_their_tokens() -> None:
     assert pool.arena.held == pages
 
 
+def test_tokens_without_a_home_need_no_books() -> None:
+    cache = make().cache()
+    k = fill(cache, 6)
+    cache.reposition(slice(0, 2), rotate, 1)
+    cache.evict([2, 3, 4, 5])
+    assert cache.tables[0].entries.origins is None
+    assert torch.equal(keys(cache), k[:, 2:])
+
+
 def test_a_turn_without_room_changes_nothing() -> None:
     pool = make(budget=16 * 2 * 2 * 4 * 4 * 2 + 40, pages=16)
     cache = pool.cache()

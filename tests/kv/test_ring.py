@@ -233,6 +233,18 @@ def test_the_fork_of_a_ring_writes_into_pages_of_its_own(pool: PagePool) -> None
     assert stored(fork) == [list(range(68, 78))]
 
 
+def test_the_fork_of_a_ring_never_writes_over_older_tokens_of_its_last_page(pool: PagePool) -> None:
+    ring = pool.cache(SinkWindow(8), reserve=8)
+    for index in range(3):
+        push(ring, chunk(index, 3))
+    assert ring.tables[0].slots[-1] % 4 == 0  # token 8 went round; tokens 1 to 3 lie behind it in its page
+    fork = ring.fork()
+    ring.close()
+    push(fork, [20, 21])
+    assert stored(fork) == [[3, 4, 5, 6, 7, 8, 20, 21]]
+    pool.check()
+
+
 def test_without_pages_for_the_copies_a_ring_refuses_and_stays(make_pool: Callable[..., PagePool]) -> None:
     pool = make_pool(pages=2)
     ring = pool.cache(SinkWindow(8), reserve=8)

@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from streamgen.errors import UsageError
-from streamgen.kv import CacheStateError, OutOfPagesError, PagePool, SinkWindow, swap_in, swap_out
+from streamgen.kv import (
+    Arena,
+    CacheStateError,
+    Geometry,
+    OutOfPagesError,
+    PagePool,
+    SinkWindow,
+    swap_in,
+    swap_out,
+)
 from tests.kv.model import poison, push, stored
 
 
@@ -128,6 +137,39 @@ def test_a_failed_copy_on_write_leaves_no_trace(pool: PagePool, monkeypatch: pyt
     assert pool.counters().used == 2
     push(fork, [5])
     assert stored(fork) == [list(range(6))]
+
+
+def test_a_copy_that_fails_in_a_later_table_takes_the_earlier_ones_back(
+    make_pool: Callable[..., PagePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool(layers_per_page=1)
+    cache = pool.cache()
+    push(cache, [0, 1])
+    fork, copied = cache.fork(), []
+    copy_pages = pool.copy_pages
+
+    def fail_at_the_second(sources: list[int], targets: list[int]) -> None:
+        copied.append(sources)
+        _fail() if len(copied) == 2 else copy_pages(sources, targets)
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(pool, "copy_pages", fail_at_the_second)
+        fork.stage(1)
+    pool.check()
+    assert pool.counters().used == 2
+    push(fork, [2])
+    assert (stored(cache), stored(fork)) == ([[0, 1]] * 2, [[0, 1, 2]] * 2)
+
+
+def test_one_byte_floats_swap_too() -> None:
+    pool = PagePool(Arena(), Geometry(1, 1, 2, 2, torch.float8_e4m3fn), 4)
+    cache = pool.cache()
+    token = torch.arange(1, 4, dtype=torch.float32).reshape(1, 3, 1, 1).expand(1, 3, 1, 2)
+    cache.append(token, token)
+    swapped = swap_out([cache])
+    pool.k.view(torch.uint8).zero_()
+    swap_in(swapped)
+    assert cache.read(0)[0].float()[:, 0, 0].tolist() == [1, 2, 3]
 
 
 def test_a_stream_that_was_closed_meanwhile_stays_away(pool: PagePool) -> None:

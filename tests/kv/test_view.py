@@ -32,6 +32,7 @@ def test_a_window_that_is_not_made_of_full_pages_shows_no_pages(pool: PagePool) 
     cache = pool.cache(SinkWindow(5))
     push(cache, list(range(5)))
     assert push(cache, [5]).views[0].pages is None
+    assert push(cache, [6]).views[0].positions is None
 
 
 def test_layers_of_one_table_share_a_view_and_write_into_the_pool(pool: PagePool) -> None:
