@@ -14,7 +14,7 @@ from torch import Tensor
 
 from streamgen.attention.contract import Attend, MaskKind, Staged, mask_kind, widest
 from streamgen.kv.masks import Mask
-from streamgen.kv.view import View
+from streamgen.kv.view import LayerKV, View
 
 Prepared = TypeVar("Prepared")
 
@@ -27,14 +27,22 @@ class Memory:
     k: Tensor  # [P*S, H, D]
     v: Tensor
     slots: Tensor  # int64 [B*T], where the staged tokens go
+    run: tuple[int, int] | None  # the same as one stretch, start and stop
     batch: int
     tokens: int
 
     def write(self, k: Tensor, v: Tensor) -> None:
         """Put fresh keys and values [B, T, H, D] in the staged slots."""
         self.refuse_other_shapes(k)
-        self.k.index_copy_(0, self.slots, rearrange(k.detach(), "b t h d -> (b t) h d"))
-        self.v.index_copy_(0, self.slots, rearrange(v.detach(), "b t h d -> (b t) h d"))
+        self._put(self.k, rearrange(k.detach(), "b t h d -> (b t) h d"))
+        self._put(self.v, rearrange(v.detach(), "b t h d -> (b t) h d"))
+
+    def _put(self, flat: Tensor, fresh: Tensor) -> None:
+        # A stretch is copied several times faster, but its place would be a constant of a compiled graph.
+        if torch.compiler.is_compiling() or self.run is None:
+            flat.index_copy_(0, self.slots, fresh)
+        else:
+            flat[self.run[0] : self.run[1]].copy_(fresh)
 
     def refuse_other_shapes(self, k: Tensor) -> None:
         expected = (self.batch, self.tokens, *self.k.shape[1:])
@@ -138,9 +146,13 @@ def each_layer(
             done[key] = group, prepare(group)
         group, prepared = done[key]
         refuse_two_pools([layer.k for layer in layers])
-        memory = Memory(layers[0].k, layers[0].v, group.slots, len(stages), group.tokens)
-        attends.append(bind(memory, prepared))
+        attends.append(bind(_memory(layers[0], group), prepared))
     return attends
+
+
+def _memory(layer: LayerKV, group: Group) -> Memory:
+    run = group.views[0].staged_run if len(group.views) == 1 else None
+    return Memory(layer.k, layer.v, group.slots, run, len(group.views), group.tokens)
 
 
 def _group(stages: Sequence[Staged], views: tuple[View, ...], q_heads: int, k: Tensor) -> Group:

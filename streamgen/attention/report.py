@@ -74,5 +74,5 @@ def _self_test(kernel: Kernel, need: Need) -> tuple[str, str]:
     try:
         error = verify(kernel, need)
     except KernelError as refusal:
-        return str(refusal), "failed"
+        return str(refusal).rstrip("."), "failed"
     return "", f"passed, error {error:.0e}"

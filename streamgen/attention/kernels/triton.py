@@ -178,7 +178,7 @@ class _TritonAttend:
 
 
 def block_sizes(rows: int, head_dim: int, itemsize: int) -> dict[str, int]:
-    """Blocks that fit the 99 KiB of shared memory of a consumer GPU; the head dim is padded to a power of two."""
+    """Blocks that fit the 99 KiB of shared memory of a small GPU; the head dim becomes a power of two."""
     padded_dim = max(16, 1 << (head_dim - 1).bit_length())
     wide = padded_dim * itemsize  # bytes of one key
     return {
