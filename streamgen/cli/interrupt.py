@@ -3,12 +3,12 @@
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
-from streamgen.cli.say import say
-
-_SHOW_CURSOR = "\x1b[?25h"
+_SHOW_CURSOR = b"\x1b[?25h"
+_ONCE = b"streamgen: finishing this chunk and closing the file; Ctrl-C again leaves at once.\n"
 
 
 class Interrupt:
@@ -28,10 +28,12 @@ class Interrupt:
         signal.signal(signal.SIGINT, self._before)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # os.write, because a signal may come in the middle of somebody's print.
         if self.asked:
             if sys.stderr.isatty():
-                os.write(2, _SHOW_CURSOR.encode())
+                os.write(2, _SHOW_CURSOR)
             os._exit(130)  # now: a recording is fragmented, so what was written plays
         self.asked = True
         if not self._quiet:
-            say("finishing this chunk and closing the file; Ctrl-C again leaves at once.")
+            with suppress(OSError):
+                os.write(2, _ONCE)
