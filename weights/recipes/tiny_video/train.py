@@ -14,10 +14,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from ..world.prompts import scenes
-from ..world.scene import render
+from ..world.looks import BIOMES, TIMES, WEATHERS
+from ..world.prompts import Scene, describe, scenes
+from ..world.scene import STEPS, render
+from ..world.sprites import COATS
 from .codec import Linear, fit
-from .data import Batch, batch
+from .data import SHOWN, Batch, batch
 from .model import CHANNELS, past, predict, teach, transformer
 from .muon import Muon
 from .text import LENGTH, encoder, tokenizer
@@ -39,17 +41,37 @@ class Student(nn.Module):
         return out * ids["attention_mask"][..., None]
 
 
+class Reader(nn.Module):
+    """Asks the text rows for every attribute, so that the encoder learns words from many more prompts than clips."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices = [BIOMES, TIMES, WEATHERS, tuple(COATS), tuple(STEPS)]
+        self.heads = nn.ModuleList(nn.Linear(64, len(choice)) for choice in self.choices)
+
+    def forward(self, rows: Tensor, asked: list[Scene]) -> Tensor:
+        """Cross entropy of the attributes of `asked`, from the mean of rows [P, M, 64]."""
+        said = [(s.look.biome, s.look.time, s.look.weather, s.look.coat, s.walk) for s in asked]
+        losses = []
+        for i, (head, choice) in enumerate(zip(self.heads, self.choices, strict=True)):
+            answer = torch.tensor([choice.index(attributes[i]) for attributes in said])
+            losses.append(nn.functional.cross_entropy(head(rows.mean(1)), answer))
+        return torch.stack(losses).mean()
+
+
 def first_codec(rng: np.random.Generator) -> Linear:
     """The codec sees every look twice: at the start and after some steps."""
     shots = [render(s.look, [s.walk] * 5, int(rng.integers(1 << 30)))[[0, 5]] for s in scenes()]
     return fit(torch.from_numpy(np.concatenate(shots)), CHANNELS)
 
 
-def draw_times(late: Tensor, rng: torch.Generator) -> Tensor:
-    """Noise levels [B, F] in (0, 1]: shift 3, and one in six is pure noise, as every stream begins."""
-    u = torch.rand(len(late), FRAMES, generator=rng) * 0.95 + 0.05
+def draw_times(alone: Tensor, rng: torch.Generator) -> Tensor:
+    """Noise levels [B, F] in (0, 1]: shift 3, and a share of pure noise, as every chunk begins; more of it where only
+    the words can tell what is to come."""
+    u = torch.rand(len(alone), FRAMES, generator=rng) * 0.95 + 0.05
     t = 3 * u / (1 + 2 * u)
-    return torch.where(torch.rand(t.shape, generator=rng) < 1 / 6, 1.0, t)
+    share = torch.where(alone, 0.4, 1 / 6)[:, None]
+    return torch.where(torch.rand(t.shape, generator=rng) < share, 1.0, t)
 
 
 def weight(data: Batch, t: Tensor) -> Tensor:
@@ -60,21 +82,21 @@ def weight(data: Batch, t: Tensor) -> Tensor:
     w[:, :, :1] *= torch.where(down < 0, 3.0, 1.0)[..., None, None]
     w[..., -1:] *= torch.where(right > 0, 3.0, 1.0)[..., None, None]
     w[..., :1] *= torch.where(right < 0, 3.0, 1.0)[..., None, None]
-    w[:, :, 5:11, 6:10] *= 1.5  # the hero
+    w[:, :, 5:11, 6:10] *= torch.where(data.alone, 6.0, 2.0)[:, None, None, None]  # the hero
     w[data.late, :4] = 0
     return w
 
 
 def loss(student: Student, codec: Linear, tokens: PreTrainedTokenizerBase, data: Batch, own: bool, rng: torch.Generator) -> Tensor:
     x0 = codec.latents(data.frames)
-    t = draw_times(data.late, rng)
+    t = draw_times(data.alone, rng)
     view = past(student.video, data.late, data.alone, FRAMES)
     rows = student.rows(tokens, data.words)
     level = torch.rand(t.shape, generator=rng) * 0.2 * (torch.rand(t.shape, generator=rng) < 0.8)
     history = x0 + level[..., None, None, None] * torch.randn(x0.shape, generator=rng)
     if own:
         with torch.no_grad():
-            start = draw_times(data.late, rng)
+            start = draw_times(data.alone, rng)
             made = predict(student.video, history, _noised(x0, start, rng), start, rows, data.prompt, view)
         swap = torch.rand(t.shape, generator=rng) < 0.75
         swap[data.late, 0] = False
@@ -101,6 +123,8 @@ class Run:
         chosen = set(map(id, matrices))
         rest = [p for p in self.student.parameters() if id(p) not in chosen]
         self.optimizers = [Muon(matrices, RATE), torch.optim.AdamW(rest, RATE, betas=(0.9, 0.98), weight_decay=0.01)]
+        self.reader = Reader()  # serves the training only: it is not kept
+        self.optimizers.append(torch.optim.AdamW(self.reader.parameters(), RATE))
         self.average = {n: p.detach().clone() for n, p in self.student.named_parameters()}
         out.mkdir(parents=True, exist_ok=True)
         self.codec = self._codec()
@@ -118,7 +142,7 @@ class Run:
         state = torch.load(self.out / "state.pt", weights_only=True)
         self.student.load_state_dict(state["student"])
         self.average, self.step, self.spent = state["average"], state["step"], state["spent"]
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=False):
             optimizer.load_state_dict(saved)
 
     def save(self) -> None:
@@ -130,16 +154,22 @@ class Run:
         (self.out / "state.tmp").replace(self.out / "state.pt")
         save_file(self.average, self.out / "average.safetensors")
 
+    def read(self, rng: torch.Generator, prompts: int = 48) -> Tensor:
+        """The reader's loss on fresh prompts."""
+        asked = [SHOWN[int(i)] for i in torch.randint(len(SHOWN), (prompts,), generator=rng)]
+        words = np.random.default_rng(int(torch.randint(1 << 30, (1,), generator=rng)))
+        return self.reader(self.student.rows(self.tokens, [describe(scene, words) for scene in asked]), asked)
+
     def update(self, data: Batch, rng: torch.Generator) -> float:
         part = self.spent / self.minutes
         rate = RATE * min(1.0, (self.step + 1) / 50) * (1.0 if part < 0.45 else max(0.04, (1 - part) / 0.55))
         own = part > 0.35 and self.step % 2 == 0
         with torch.autocast("cpu", torch.bfloat16):
             value = loss(self.student, self.codec, self.tokens, data, own, rng)
-        value.backward()
+        (value + 0.05 * self.read(rng)).backward()
         nn.utils.clip_grad_norm_(self.student.parameters(), 1.0)
-        for optimizer in self.optimizers:
-            optimizer.param_groups[0]["lr"] = rate
+        for optimizer, share in zip(self.optimizers, (1.0, 0.5, 1.0), strict=True):
+            optimizer.param_groups[0]["lr"] = rate * share
             optimizer.step()
             optimizer.zero_grad()
         self.step += 1
@@ -166,7 +196,8 @@ def main() -> None:
         losses.append(run.update(batch(CLIPS, FRAMES, numbers), rng))
         run.spent = (time.monotonic() - begin) / 60
         if run.step % 20 == 0:
-            print(f"step {run.step}  {run.spent:.1f} min  loss {np.mean(losses[-20:]):.4f}", flush=True)
+            read = run.read(rng).item()
+            print(f"step {run.step}  {run.spent:.1f} min  loss {np.mean(losses[-20:]):.4f}  read {read:.3f}", flush=True)
         if time.monotonic() - saved > 240:
             run.save()
             saved = time.monotonic()
