@@ -37,7 +37,12 @@ class Clip:
 
 
 def batch(
-    clips: int, frames: int, rng: np.random.Generator, switches: float = 0.25, late: float = 0.45, starts: int = 1
+    clips: int,
+    frames: int,
+    rng: np.random.Generator,
+    switches: float = 0.25,
+    late: float = 0.45,
+    starts: int = 1,
 ) -> Batch:
     """`starts` of the clips are nothing but first frames: a stream begins only once, and must begin well."""
     parts = [_starts(frames, rng) for _ in range(starts)]

@@ -1,7 +1,10 @@
-"""How well `tiny-video` follows its prompts: python -m weights.recipes.tiny_video.evaluate --prompts 100 --seconds 5
+"""How well `tiny-video` follows its prompts.
 
-Every clip starts from text alone, through the product's own pipeline; half of the prompts are combinations that training
-never showed. The judge reads the pixels; contrast and detail are ratios to the simulator's pictures of the same scenes.
+    python -m weights.recipes.tiny_video.evaluate --prompts 100 --seconds 5
+
+Every clip starts from text alone, through the product's own pipeline; half of the prompts are
+combinations that training never showed. The judge reads the pixels; contrast and detail are ratios to the
+simulator's pictures of the same scenes.
 """
 
 import argparse
@@ -57,7 +60,9 @@ def score(pairs: Iterable[tuple[Scene, Frames]], tail: int, seed: int = 0) -> Sc
     for scene, frames in pairs:
         right.append(frames_right(scene, frames))
         starts.append(judge.heroes(frames[0]) == [(HERO_TOP, HERO_LEFT)])
-        true = np.concatenate([render(scene.look, [scene.walk] * 7, int(rng.integers(1 << 30))) for _ in range(4)])
+        true = np.concatenate(
+            [render(scene.look, [scene.walk] * 7, int(rng.integers(1 << 30))) for _ in range(4)]
+        )
         looks.append([f(x) for f in (judge.contrast, judge.detail) for x in (frames[-tail:], true)])
     every = np.concatenate(right)
     made, true, fine, true_fine = np.mean(looks, 0)
@@ -86,7 +91,7 @@ def main() -> None:
     pipe = sg.VideoPipeline.from_pretrained(options.model)
     pairs = []
     for scene, prompt, seed in choose(options.prompts, options.seed):
-        pairs.append((scene, clip(pipe, prompt, round(options.seconds * pipe.fps), seed)))
+        pairs.append((scene, clip(pipe, prompt, round(options.seconds * pipe.settings.fps), seed)))
         one = frames_right(scene, pairs[-1][1]).mean(0).round(2).tolist()
         print(f"{one} {'held out' if held_out(scene) else 'shown   '} {prompt}", flush=True)
     print(json.dumps({k: round(float(v), 4) for k, v in asdict(score(pairs, tail=16)).items()}))

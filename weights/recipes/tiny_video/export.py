@@ -1,7 +1,9 @@
-"""Writes a trained run as a checkpoint folder: python -m weights.recipes.tiny_video.export --run runs/tiny-video --to weights/tiny-video
+"""Writes a trained run as a checkpoint folder.
 
-The folder has the diffusers layout (bf16 safetensors of stock classes) and `streamgen.json`; `weights/registry.json` gets
-the hash of every file.
+    python -m weights.recipes.tiny_video.export --run runs/tiny-video --to weights/tiny-video
+
+The folder has the diffusers layout (bf16 safetensors of stock classes) and `streamgen.json`;
+`weights/registry.json` gets the hash of every file.
 """
 
 import argparse
@@ -18,10 +20,22 @@ from .text import LENGTH, tokenizer
 from .train import Student
 
 SETTINGS = {
-    "pipeline": "video", "fps": 8, "size": [64, 64], "chunk": 1, "window": WINDOW + 1, "sink": SINK,
-    "independent_first_frame": False, "context_noise": 0, "shift": 3.0, "steps": [1000, 750, 500, 250], "warp": True,
-    "prediction": "sample", "planes": ["y", "x"], "text_length": LENGTH, "positions": "window",
-}  # fmt: skip
+    "pipeline": "video",
+    "fps": 8,
+    "size": [64, 64],
+    "chunk": 1,
+    "window": WINDOW + 1,
+    "sink": SINK,
+    "independent_first_frame": False,
+    "context_noise": 0,
+    "shift": 3.0,
+    "steps": [1000, 750, 500, 250],
+    "warp": True,
+    "prediction": "sample",
+    "planes": ["y", "x"],
+    "text_length": LENGTH,
+    "positions": "window",
+}
 
 
 def export(run: Path, to: Path) -> None:

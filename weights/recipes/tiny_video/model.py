@@ -1,9 +1,11 @@
 """Teacher forcing through the stock Wan blocks: each frame twice, clean and noisy, in one pass.
 
-A noisy frame sees the clean sink, the clean window and itself; a clean frame sees the same past and itself. A frame is a
-batch element for the stock block, so its own timestep comes for free; only attention looks across frames.
+A noisy frame sees the clean sink, the clean window and itself; a clean frame sees the same past and
+itself. A frame is a batch element for the stock block, so its own timestep comes for free; only attention
+looks across frames.
 
-Shapes: K copies (clean, noisy), B clips, F frames, N tokens of a frame, H heads, D head dim, S slots (sink, window, self).
+Shapes: K copies (clean, noisy), B clips, F frames, N tokens of a frame, H heads, D head dim, S slots
+(sink, window, self).
 """
 
 from dataclasses import dataclass
@@ -14,7 +16,6 @@ from diffusers import WanTransformer3DModel
 from diffusers.models.transformers.transformer_wan import WanAttention
 from einops import rearrange, repeat
 from torch import Tensor
-
 
 CHANNELS, PLANES, GRID = 24, 2, 16
 SINK, WINDOW = 1, 3  # frames of the past that a frame sees, besides itself
@@ -35,7 +36,8 @@ def planes(size: int = GRID) -> Tensor:
 
 @dataclass(frozen=True)
 class Past:
-    """What each frame sees: indices [F, S-1] of clean frames, bias [B, F, S*N], rotation [B, F, S, N, D/2] each."""
+    """What each frame sees: indices [F, S-1] of clean frames, bias [B, F, S*N], rotation [B, F, S, N, D/2]
+    each."""
 
     frames: Tensor
     bias: Tensor
@@ -44,7 +46,8 @@ class Past:
 
 
 def past(model: WanTransformer3DModel, late: Tensor, alone: Tensor, frames: int) -> Past:
-    """`late` [B]: frame 0 is a distant sink and not the frame just before frame 1; `alone` [B]: no frame has a past."""
+    """`late` [B]: frame 0 is a distant sink and not the frame just before frame 1; `alone` [B]: no frame
+    has a past."""
     tokens, dim = (GRID // 2) ** 2, model.config.attention_head_dim
     now = torch.arange(frames)
     index = torch.stack([torch.zeros_like(now), *(now - back for back in range(WINDOW, 0, -1))], 1)
@@ -67,7 +70,9 @@ def past(model: WanTransformer3DModel, late: Tensor, alone: Tensor, frames: int)
         ],
         -1,
     )
-    return Past(index.clamp_min(0), rearrange(bias, "b f s n -> b f (s n)"), angle.cos().float(), angle.sin().float())
+    return Past(
+        index.clamp_min(0), rearrange(bias, "b f s n -> b f (s n)"), angle.cos().float(), angle.sin().float()
+    )
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -79,7 +84,12 @@ class SeePast:
     """Self-attention processor: `rotary_emb` carries the Past."""
 
     def __call__(
-        self, attn: WanAttention, hidden_states: Tensor, encoder_hidden_states: None, attention_mask: None, rotary_emb: Past
+        self,
+        attn: WanAttention,
+        hidden_states: Tensor,
+        encoder_hidden_states: None,
+        attention_mask: None,
+        rotary_emb: Past,
     ) -> Tensor:
         clips, frames = rotary_emb.bias.shape[:2]
         q, k, v = attn.to_q(hidden_states), attn.to_k(hidden_states), attn.to_v(hidden_states)
@@ -94,13 +104,16 @@ class SeePast:
             repeat(x, "b f s h n d -> k b f h (s n) d", k=2) for x in (old, v[0][:, rotary_emb.frames])
         )
         keys, values = torch.cat((old, own), 4), torch.cat((old_v, v), 4)
-        scores = q @ keys.transpose(-1, -2) * q.shape[-1] ** -0.5 + rotary_emb.bias[:, :, None, None].to(q.dtype)
+        scores = q @ keys.transpose(-1, -2) * q.shape[-1] ** -0.5 + rotary_emb.bias[:, :, None, None].to(
+            q.dtype
+        )
         out = scores.softmax(-1).to(values.dtype) @ values
         return attn.to_out[0](rearrange(out, "k b f h n d -> (k b f) n (h d)"))
 
 
 class SeeText:
-    """Cross-attention processor: `encoder_hidden_states` is (text rows [P, M, C], prompt of each batch element)."""
+    """Cross-attention processor: `encoder_hidden_states` is (text rows [P, M, C], prompt of each batch
+    element)."""
 
     def __call__(
         self, attn: WanAttention, hidden_states: Tensor, encoder_hidden_states: tuple[Tensor, Tensor],
@@ -122,9 +135,16 @@ def teach(model: WanTransformer3DModel) -> WanTransformer3DModel:
 
 
 def predict(
-    model: WanTransformer3DModel, clean: Tensor, noisy: Tensor, t: Tensor, text: Tensor, prompt: Tensor, view: Past
+    model: WanTransformer3DModel,
+    clean: Tensor,
+    noisy: Tensor,
+    t: Tensor,
+    text: Tensor,
+    prompt: Tensor,
+    view: Past,
 ) -> Tensor:
-    """x0 for the noisy copy: clean, noisy, result [B, F, C, h, w]; t [B, F] in (0, 1]; text [P, M, E]; prompt [B, F]."""
+    """x0 for the noisy copy: clean, noisy, result [B, F, C, h, w]; t [B, F] in (0, 1]; text [P, M, E];
+    prompt [B, F]."""
     clips, frames = t.shape
     both = rearrange(torch.stack((clean, noisy)), "k b f c h w -> (k b f) c 1 h w")
     where = planes(both.shape[-1])[None, :, None].expand(len(both), -1, -1, -1, -1)
@@ -143,5 +163,3 @@ def predict(
     out = model.proj_out(model.norm_out(x.float()) * (1 + scale) + shift)
     side = clean.shape[-1] // 2
     return rearrange(out.float(), "(b f) (y x) (p q c) -> b f c (y p) (x q)", b=clips, y=side, p=2, q=2)
-
-

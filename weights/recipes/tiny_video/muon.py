@@ -1,6 +1,8 @@
-"""Muon for the matrices of the blocks: momentum, made orthogonal by a Newton-Schulz iteration, matrices of one shape at once.
+"""Muon for the matrices of the blocks: momentum, made orthogonal by a Newton-Schulz iteration, matrices
+of one shape at once.
 
-Source: Keller Jordan, "Muon: an optimizer for hidden layers" (2024); scale as in Liu et al., arXiv 2502.16982.
+Source: Keller Jordan, "Muon: an optimizer for hidden layers" (2024); scale as in Liu et al., arXiv
+2502.16982.
 """
 
 from collections import defaultdict
@@ -11,7 +13,9 @@ from torch import Tensor, nn
 
 
 class Muon(torch.optim.Optimizer):
-    def __init__(self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()

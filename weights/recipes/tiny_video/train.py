@@ -1,7 +1,10 @@
-"""Trains `tiny-video` on one CPU core: python -m weights.recipes.tiny_video.train --minutes 90 --out runs/tiny-video
+"""Trains `tiny-video` on one CPU core.
 
-Teacher forcing on short clips, x0 prediction, and in the second half the model's own predictions as history, so that it
-learns to mend its own errors. Resumable: the run continues from the newest state in --out.
+    python -m weights.recipes.tiny_video.train --minutes 105 --out runs/tiny-video
+
+Teacher forcing on short clips, x0 prediction, and in the second half the model's own predictions as
+history, so that it learns to mend its own errors. Resumable: the run continues from the newest state in
+--out.
 """
 
 import argparse
@@ -42,7 +45,8 @@ class Student(nn.Module):
 
 
 class Reader(nn.Module):
-    """Asks the text rows for every attribute, so that the encoder learns words from many more prompts than clips."""
+    """Asks the text rows for every attribute, so that the encoder learns words from many more prompts than
+    clips."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,8 +70,10 @@ def first_codec(rng: np.random.Generator) -> Linear:
 
 
 def draw_times(alone: Tensor, rng: torch.Generator) -> Tensor:
-    """Noise levels [B, F] in (0, 1]: shift 3, and a share of pure noise, as every chunk begins; more of it where only
-    the words can tell what is to come."""
+    """Noise levels [B, F] in (0, 1]: shift 3, and a share of pure noise, as every chunk begins.
+
+    That share is larger where only the words can tell what is to come.
+    """
     u = torch.rand(len(alone), FRAMES, generator=rng) * 0.95 + 0.05
     t = 3 * u / (1 + 2 * u)
     share = torch.where(alone, 0.4, 1 / 6)[:, None]
@@ -75,7 +81,8 @@ def draw_times(alone: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def weight(data: Batch, t: Tensor) -> Tensor:
-    """Loss weights [B, F, h, w]: more for the strip that comes into view; none where a clip's past is cut short."""
+    """Loss weights [B, F, h, w]: more for the strip that comes into view; none where a clip's past is cut
+    short."""
     w = (1 / t.clamp_min(0.2))[..., None, None].expand(-1, -1, 16, 16).clone()
     down, right = data.fresh.unbind(-1)
     w[:, :, -1:] *= torch.where(down > 0, 3.0, 1.0)[..., None, None]
@@ -87,7 +94,14 @@ def weight(data: Batch, t: Tensor) -> Tensor:
     return w
 
 
-def loss(student: Student, codec: Linear, tokens: PreTrainedTokenizerBase, data: Batch, own: bool, rng: torch.Generator) -> Tensor:
+def loss(
+    student: Student,
+    codec: Linear,
+    tokens: PreTrainedTokenizerBase,
+    data: Batch,
+    own: bool,
+    rng: torch.Generator,
+) -> Tensor:
     x0 = codec.latents(data.frames)
     t = draw_times(data.alone, rng)
     view = past(student.video, data.late, data.alone, FRAMES)
@@ -119,10 +133,15 @@ class Run:
         self.tokens = tokenizer()
         torch.manual_seed(0)
         self.student = Student(len(self.tokens))
-        matrices = [p for n, p in self.student.video.named_parameters() if n.startswith("blocks.") and p.ndim == 2]
+        matrices = [
+            p for n, p in self.student.video.named_parameters() if n.startswith("blocks.") and p.ndim == 2
+        ]
         chosen = set(map(id, matrices))
         rest = [p for p in self.student.parameters() if id(p) not in chosen]
-        self.optimizers = [Muon(matrices, RATE), torch.optim.AdamW(rest, RATE, betas=(0.9, 0.98), weight_decay=0.01)]
+        self.optimizers = [
+            Muon(matrices, RATE),
+            torch.optim.AdamW(rest, RATE, betas=(0.9, 0.98), weight_decay=0.01),
+        ]
         self.reader = Reader()  # serves the training only: it is not kept
         self.optimizers.append(torch.optim.AdamW(self.reader.parameters(), RATE))
         self.average = {n: p.detach().clone() for n, p in self.student.named_parameters()}
@@ -147,9 +166,12 @@ class Run:
 
     def save(self) -> None:
         state = {
-            "student": self.student.state_dict(), "average": self.average, "step": self.step, "spent": self.spent,
+            "student": self.student.state_dict(),
+            "average": self.average,
+            "step": self.step,
+            "spent": self.spent,
             "optimizers": [o.state_dict() for o in self.optimizers],
-        }  # fmt: skip
+        }
         torch.save(state, self.out / "state.tmp")
         (self.out / "state.tmp").replace(self.out / "state.pt")
         save_file(self.average, self.out / "average.safetensors")
@@ -182,7 +204,9 @@ class Run:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=90, help="budget in minutes, over all runs into --out")
+    parser.add_argument(
+        "--minutes", type=float, default=90, help="budget in minutes, over all runs into --out"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/tiny-video"))
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -197,7 +221,10 @@ def main() -> None:
         run.spent = (time.monotonic() - begin) / 60
         if run.step % 20 == 0:
             read = run.read(rng).item()
-            print(f"step {run.step}  {run.spent:.1f} min  loss {np.mean(losses[-20:]):.4f}  read {read:.3f}", flush=True)
+            print(
+                f"step {run.step}  {run.spent:.1f} min  loss {np.mean(losses[-20:]):.4f}  read {read:.3f}",
+                flush=True,
+            )
         if time.monotonic() - saved > 240:
             run.save()
             saved = time.monotonic()
@@ -206,5 +233,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

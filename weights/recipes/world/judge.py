@@ -1,6 +1,7 @@
 """What a picture of the world shows, read from its pixels alone: look, walk, hero, contrast, detail.
 
-The judge knows the world's colours and sprites, never the model. On the simulator's own frames it is always right.
+The judge knows the world's colours and sprites, never the model. On the simulator's own frames it is
+always right.
 
 Shapes: frames uint8 [T, 64, 64, 3].
 """
@@ -44,7 +45,8 @@ def look(frame: Frames) -> tuple[str, str, str]:
 
 
 def walk(before: Frames, after: Frames) -> str | None:
-    """The step between two frames, from the global shift; None when the picture is too flat or too new to tell."""
+    """The step between two frames, from the global shift; None when the picture is too flat or too new to
+    tell."""
     a, b = before.astype(np.float32), after.astype(np.float32)
     edge = 4 * CELL // 2
     inside = np.ones((64, 64), bool)
@@ -88,7 +90,11 @@ def heroes(frame: Frames) -> list[tuple[int, int]]:
     _, pixels, drawn = _sprites()
     x = torch.from_numpy(frame.copy()).permute(2, 0, 1)[None].float()
     mask = drawn.expand(-1, 3, -1, -1)
-    square = F.conv2d(x**2, mask) - 2 * F.conv2d(x, pixels * mask) + (pixels**2 * mask).sum((1, 2, 3))[:, None, None]
+    square = (
+        F.conv2d(x**2, mask)
+        - 2 * F.conv2d(x, pixels * mask)
+        + (pixels**2 * mask).sum((1, 2, 3))[:, None, None]
+    )
     error = (square[0] / mask.sum((1, 2, 3))[:, None, None]).clamp_min(0).sqrt().amin(0)
     found: list[tuple[int, int]] = []
     for index in error.flatten().argsort():

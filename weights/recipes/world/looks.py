@@ -1,4 +1,5 @@
-"""Looks: the colours of four biomes, three times of day and three kinds of weather, and the ground's tiles."""
+"""Looks: the colours of four biomes, three times of day and three kinds of weather, and the ground's
+tiles."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,8 @@ def tiles(biome: str) -> Pixels:
 
 
 def light(pixels: Pixels, time: str, weather: str, glow: NDArray[np.bool_] | None = None) -> Pixels:
-    """Daylight colours [..., 3] under a time of day and a weather; `glow` marks pixels that shine at night."""
+    """Daylight colours [..., 3] under a time of day and a weather; `glow` marks pixels that shine at
+    night."""
     factor, offset = _TIME[time]
     lit = pixels * np.array(factor) + np.array(offset, dtype=np.float64)
     if glow is not None:

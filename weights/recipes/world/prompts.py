@@ -84,6 +84,10 @@ def describe(scene: Scene, rng: np.random.Generator, terse: float = 0.15) -> str
 def vocabulary() -> list[str]:
     """Every word that a description can use, in a fixed order."""
     phrases = itertools.chain(
-        _WHO, _DRESSED, COATS, ("in", "through"), *(p for t in (_BIOME, _TIME, _WEATHER, _WALK) for p in t.values())
+        _WHO,
+        _DRESSED,
+        COATS,
+        ("in", "through"),
+        *(p for t in (_BIOME, _TIME, _WEATHER, _WALK) for p in t.values()),
     )
     return sorted({w for phrase in phrases for w in phrase.replace("{}", "").split()})

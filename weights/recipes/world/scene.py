@@ -95,7 +95,8 @@ def render(
 ) -> Frames:
     """Frames [len(walks) + 1, 64, 64, 3]; the hero faces where the next step leads.
 
-    `start` is the camera's cell (row, column) in the first frame, which is frame number `first` of its stream.
+    `start` is the camera's cell (row, column) in the first frame, which is frame number `first` of its
+    stream.
     """
     rows, columns = path(walks)
     cells = SIZE // terrain.CELL

@@ -37,27 +37,83 @@ _PLAIN = {"h": "5a3418", "f": "f4c49c", "k": "201818", "p": "283060"}
 _THINGS: dict[str, dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "tall": {
         "meadow": (
-            ("..gggg..", ".gglggg.", "ggllgggg", "gglgggdg", "gggggddg", ".gggddg.", "..gddg..", "...tt...", "...tt...", "..ttt..."),
+            (
+                "..gggg..",
+                ".gglggg.",
+                "ggllgggg",
+                "gglgggdg",
+                "gggggddg",
+                ".gggddg.",
+                "..gddg..",
+                "...tt...",
+                "...tt...",
+                "..ttt...",
+            ),
             {"g": "2c7c34", "l": "4ca04c", "d": "1c5c28", "t": "704828"},
         ),
         "desert": (
-            ("...gg...", "...gl...", "g..gl..g", "g..gl..g", "gg.gl.gg", ".ggglgg.", "...gl...", "...gl...", "...gl...", "...gd..."),
+            (
+                "...gg...",
+                "...gl...",
+                "g..gl..g",
+                "g..gl..g",
+                "gg.gl.gg",
+                ".ggglgg.",
+                "...gl...",
+                "...gl...",
+                "...gl...",
+                "...gd...",
+            ),
             {"g": "2c8c44", "l": "54b464", "d": "1c6030"},
         ),
         "snow": (
-            ("...ww...", "..wggw..", "..gggg..", ".wgggw..", ".gggggg.", "wggggggw", ".gggggg.", "ggggggdg", "...tt...", "...tt..."),
+            (
+                "...ww...",
+                "..wggw..",
+                "..gggg..",
+                ".wgggw..",
+                ".gggggg.",
+                "wggggggw",
+                ".gggggg.",
+                "ggggggdg",
+                "...tt...",
+                "...tt...",
+            ),
             {"g": "246058", "w": "fafcff", "d": "184840", "t": "604020"},
         ),
         "lava": (
-            ("...r....", "...rr...", "..rrr...", "..rlr...", ".rrlr...", ".rllrr..", ".rlrrr..", "rrlrrrr.", "rllrrrd.", "rrrrrddd"),
+            (
+                "...r....",
+                "...rr...",
+                "..rrr...",
+                "..rlr...",
+                ".rrlr...",
+                ".rllrr..",
+                ".rlrrr..",
+                "rrlrrrr.",
+                "rllrrrd.",
+                "rrrrrddd",
+            ),
             {"r": "6c6470", "l": "9890a0", "d": "3c343c"},
         ),
     },
     "low": {
-        "meadow": ((".w.w....", "wywyw...", ".w.w.w..", ".g..wyw.", ".g...w..", "..g.g..."), {"w": "ff7878", "y": "fff0a0", "g": "2c7c34"}),
-        "desert": (("..rrr...", ".rllrr..", "rllrrrr.", "rlrrrrd.", "rrrrrddd", ".dddddd."), {"r": "a06840", "l": "c08c60", "d": "704428"}),
-        "snow": (("..rrr...", ".rwwrr..", "rwwwrrr.", "rwrrrrd.", "rrrrrddd", ".dddddd."), {"r": "8898b0", "w": "f4f8ff", "d": "5c6c88"}),
-        "lava": (("...y....", "..yoy...", "..yoy...", ".yowoy..", ".yowoy..", "..ooo..."), {"y": "ffd840", "o": "ff8420", "w": "fff8d0"}),
+        "meadow": (
+            (".w.w....", "wywyw...", ".w.w.w..", ".g..wyw.", ".g...w..", "..g.g..."),
+            {"w": "ff7878", "y": "fff0a0", "g": "2c7c34"},
+        ),
+        "desert": (
+            ("..rrr...", ".rllrr..", "rllrrrr.", "rlrrrrd.", "rrrrrddd", ".dddddd."),
+            {"r": "a06840", "l": "c08c60", "d": "704428"},
+        ),
+        "snow": (
+            ("..rrr...", ".rwwrr..", "rwwwrrr.", "rwrrrrd.", "rrrrrddd", ".dddddd."),
+            {"r": "8898b0", "w": "f4f8ff", "d": "5c6c88"},
+        ),
+        "lava": (
+            ("...y....", "..yoy...", "..yoy...", ".yowoy..", ".yowoy..", "..ooo..."),
+            {"y": "ffd840", "o": "ff8420", "w": "fff8d0"},
+        ),
     },
 }
 

@@ -23,7 +23,8 @@ def lattice(x: NDArray[np.int64], y: NDArray[np.int64], seed: int) -> Grid:
 
 
 def smooth(x0: int, y0: int, height: int, width: int, period: int, seed: int) -> Grid:
-    """Value noise in [0, 1) over cells [y0, y0+height) x [x0, x0+width); `period` cells between lattice points."""
+    """Value noise in [0, 1) over cells [y0, y0+height) x [x0, x0+width); `period` cells between lattice
+    points."""
     xs, ys = np.arange(x0, x0 + width), np.arange(y0, y0 + height)
     ix, iy = np.meshgrid(xs // period, ys // period)
     fx, fy = np.meshgrid((xs % period) / period, (ys % period) / period)
