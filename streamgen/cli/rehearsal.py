@@ -14,8 +14,9 @@ from streamgen.models.loading import load_tokenizer, load_transformer, load_vae
 from streamgen.models.umt5 import TextEncoder
 from streamgen.models.wan import CausalWan
 from streamgen.models.wan_vae import StreamingVAE
-from streamgen.pipelines.session import VideoParts, VideoSession
-from streamgen.pipelines.video import VideoPipeline, tell_unknown
+from streamgen.pipelines.parts import VideoParts, tell_unknown
+from streamgen.pipelines.session import VideoSession
+from streamgen.pipelines.video import VideoPipeline
 from streamgen.runtime.memory import Share, cache_pool, text_memory, weights_of
 
 if TYPE_CHECKING:

@@ -69,11 +69,21 @@ def denoise(
 
 
 def with_planes(x: Tensor, planes: Tensor | None) -> Tensor:
-    """x [B, C, F, h, w] with constant planes [P, h, w] as further channels."""
+    """x [B, C, F, h, w] with planes [P, h, w], or [P, F, h, w] that differ by frame, as further channels."""
     if planes is None:
         return x
-    still = planes[None, :, None].expand(x.shape[0], -1, x.shape[2], -1, -1)
+    still = (planes[:, None] if planes.ndim == 3 else planes)[None].expand(x.shape[0], -1, x.shape[2], -1, -1)
     return torch.cat((x, still.to(x.dtype)), dim=1)
+
+
+def coordinate_planes(
+    axes: tuple[Literal["y", "x"], ...], size: tuple[int, int], device: torch.device
+) -> Tensor | None:
+    """Where a latent cell lies in the picture, [P, h, w] from -1 to 1, or None where the model wants none."""
+    if not axes:
+        return None
+    y, x = torch.meshgrid(*(torch.linspace(-1, 1, length) for length in size), indexing="ij")
+    return torch.stack([{"y": y, "x": x}[axis] for axis in axes]).to(device)
 
 
 class LatentStream:
@@ -143,7 +153,8 @@ class LatentStream:
     def rewrite(self, latents: Tensor, text: TextKV, kept: int) -> None:
         """Compute the memory of the last n frames again, given their latents [1, C, n, h, w], and a new text.
 
-        All n frames attend to each other. The oldest `kept` of them keep the memory they have (a sink).
+        All n frames attend to each other and to what is remembered before them. The oldest `kept` of them
+        keep the memory they have (a sink).
         """
         frames = latents.shape[2]
         tokens = (frames - kept) * self.frame_tokens
@@ -152,7 +163,7 @@ class LatentStream:
             attends = [Tail(attend, tokens) for attend in self.plan(stage)]
             self._clean_pass(latents, self.rules.context_noise, text, rope, attends)
             stage.commit()
-        if not kept:
+        if not kept and frames == self.remembered:
             self.sink_frame = self.frame - frames
 
     def sink_shift(self, frames: int = 0) -> int:

@@ -6,41 +6,25 @@ Shapes: C latent channels, F latent frames of a chunk, h and w latent size, T pi
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from streamgen.kv.arena import Arena
 from streamgen.kv.geometry import Geometry
 from streamgen.kv.pool import PagePool
 from streamgen.kv.retention import KeepAll, Retention, SinkWindow
-from streamgen.models.umt5 import TextEncoder
-from streamgen.models.wan import CausalWan, TextKV
-from streamgen.models.wan_vae import StreamingVAE
+from streamgen.models.wan import TextKV
 from streamgen.pipelines.chunk import Chunk, to_pixels
-from streamgen.pipelines.denoise import LatentStream, StreamRules
+from streamgen.pipelines.denoise import LatentStream, StreamRules, coordinate_planes
+from streamgen.pipelines.parts import VideoParts
 from streamgen.pipelines.request import VideoRequest
-from streamgen.pipelines.settings import VideoSettings
 from streamgen.sampling.flow import FlowSchedule, noise
 
 PAGE_SIZE = 64
 STREAM = 0  # its number in the key of the noise
-
-
-@dataclass(frozen=True)
-class VideoParts:
-    """What sessions share: models, which keep nothing of a stream, and the budget."""
-
-    model: CausalWan
-    vae: StreamingVAE
-    text: TextEncoder
-    settings: VideoSettings
-    attention: str
-    arena: Arena
 
 
 class VideoSession:
@@ -177,13 +161,3 @@ class VideoSession:
         if self.parts.model.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
-
-
-def coordinate_planes(
-    axes: tuple[Literal["y", "x"], ...], size: tuple[int, int], device: torch.device
-) -> Tensor | None:
-    """Where a latent cell lies in the picture, [P, h, w] from -1 to 1, or None where the model wants none."""
-    if not axes:
-        return None
-    y, x = torch.meshgrid(*(torch.linspace(-1, 1, length) for length in size), indexing="ij")
-    return torch.stack([{"y": y, "x": x}[axis] for axis in axes]).to(device)

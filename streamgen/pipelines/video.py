@@ -3,7 +3,6 @@
 Shapes: T frames, H height, W width, C latent channels, F latent frames, h and w latent size.
 """
 
-import warnings
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Self
@@ -11,17 +10,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from streamgen.attention.contract import KernelError
-from streamgen.attention.registry import AUTO, kernels
-from streamgen.errors import StreamgenWarning, UsageError
+from streamgen.attention.registry import AUTO
+from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
-from streamgen.models.loading import load_text_encoder, load_tokenizer, load_transformer, load_vae
 from streamgen.models.registry import resolve
-from streamgen.models.umt5 import TextEncoder
-from streamgen.models.wan import CausalWan
-from streamgen.models.wan_vae import StreamingVAE
 from streamgen.pipelines.chunk import Chunk as Chunk
 from streamgen.pipelines.chunk import DeadChunkError as DeadChunkError
+from streamgen.pipelines.parts import VideoParts, load_parts, refuse_parts
 from streamgen.pipelines.request import (
     PromptAt,
     VideoRequest,
@@ -32,10 +27,8 @@ from streamgen.pipelines.request import (
     settle_prompts,
     settle_size,
 )
-from streamgen.pipelines.session import VideoParts, VideoSession
+from streamgen.pipelines.session import VideoSession
 from streamgen.pipelines.settings import VideoSettings
-
-DTYPES = (torch.float32, torch.bfloat16)
 
 
 class VideoPipeline:
@@ -61,14 +54,10 @@ class VideoPipeline:
         """
         dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
         memory = memory or Arena(device=device)
-        _refuse(device, dtype, attention, memory)
+        refuse_parts(device, dtype, attention, memory)
         folder = resolve(name_or_folder_or_hub_id, download)
         settings = VideoSettings.load(folder)
-        transformer = load_transformer(folder / "transformer", dtype).to(device)
-        vae = load_vae(folder / "vae", dtype).to(device)
-        encoder = load_text_encoder(folder / "text_encoder", dtype).to(device)
-        text = TextEncoder(load_tokenizer(folder / "tokenizer"), encoder, settings.text_length, tell_unknown)
-        return cls(VideoParts(CausalWan(transformer), StreamingVAE(vae), text, settings, attention, memory))
+        return cls(load_parts(folder, settings, device, dtype, attention, memory))
 
     @property
     def settings(self) -> VideoSettings:
@@ -156,30 +145,3 @@ class VideoPipeline:
     def _run(self, request: VideoRequest) -> Generator[Chunk, None, None]:
         with self.open(request) as session:
             yield from session
-
-
-def tell_unknown(words: list[str]) -> None:
-    """Warn of words that the model never met."""
-    warnings.warn(
-        f"The checkpoint does not know these words and reads past them: {', '.join(words)}.",
-        StreamgenWarning,
-        stacklevel=2,
-    )
-
-
-def _refuse(device: str, dtype: torch.dtype, attention: str, memory: Arena) -> None:
-    if dtype not in DTYPES:
-        raise UsageError(f"{dtype} is not a dtype for Wan models; choose torch.float32 or torch.bfloat16.")
-    if torch.device(memory.device) != torch.device(device):
-        raise UsageError(
-            f"The memory lies on {memory.device} and the models are to be on {device}; make both the same."
-        )
-    if attention == AUTO:
-        return
-    if attention not in kernels():
-        raise KernelError(
-            f"There is no kernel {attention!r}; choose {AUTO!r} or one of {', '.join(kernels())}."
-        )
-    absent = kernels()[attention].absent()
-    if absent is not None:
-        raise KernelError(f"The kernel {attention!r} was asked for and cannot serve: {absent}")
