@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from streamgen import __version__
-from streamgen.cli import bench, kernels, models, video
+from streamgen.cli import bench, image, kernels, models, video
 from streamgen.cli.say import let_go_of_stdout
 
 
@@ -31,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("video")(video.video)
+app.command("image")(image.image)
 app.command("kernels")(kernels.kernels)
 app.add_typer(models.app, name="models")
 app.add_typer(bench.app, name="bench")

@@ -8,7 +8,8 @@ import typer
 from streamgen.errors import UsageError
 
 app = typer.Typer(
-    no_args_is_help=True, help="Measure: where a video's time goes, and the cache beside its alternatives."
+    no_args_is_help=True,
+    help="Measure: where a video's time goes, a picture, and the cache beside its alternatives.",
 )
 
 _JSON = typer.Option("--json", help="JSON instead of tables.")
@@ -42,6 +43,24 @@ def bench_cache(dtype: Annotated[str, _DTYPE] = "both", as_json: Annotated[bool,
     """Compare the ring with rolling by copy, concatenation, and clone-and-edit."""
     _check(dtype)
     import_module("streamgen_apps.bench.cache").run(json_output=as_json, dtype=dtype)
+
+
+@app.command("image")
+def bench_image(
+    dtype: Annotated[str, _DTYPE] = "both",
+    size: Annotated[str, typer.Option(help="d16, or tiny for a look at the command.")] = "d16",
+    rounds: Annotated[int, typer.Option(help="Timed pictures of each kind; the median counts.")] = 3,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Compare a picture with a straightforward implementation of VAR, and with its products alone."""
+    _check(dtype)
+    if size not in ("d16", "tiny") or rounds < 1:
+        raise UsageError(
+            f"--size {size} --rounds {rounds} measures nothing; choose d16 or tiny, and 1 or more."
+        )
+    import_module("streamgen_apps.bench.image").run(
+        json_output=as_json, dtype=dtype, size=size, rounds=rounds
+    )
 
 
 def _check(dtype: str) -> None:

@@ -11,6 +11,7 @@ from streamgen.errors import UsageError
 
 Label = int | str | None
 NO_CLASS = "no class"
+_NO_CLASS = (NO_CLASS, "none")
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class ClassNames:
         return NO_CLASS if number == self.no_class else self.names[number].split(",")[0].strip()
 
     def number(self, label: Label) -> int:
-        """A number, a name or a synonym in any case; None, -1 and "no class" mean no class."""
-        if label is None or label == -1 or (isinstance(label, str) and label.strip().lower() == NO_CLASS):
+        """A number, a name or a synonym in any case; None, -1, "none" and "no class" mean no class."""
+        if label is None or label == -1 or (isinstance(label, str) and label.strip().lower() in _NO_CLASS):
             return self.no_class
         if isinstance(label, bool) or not isinstance(label, int | str):
             raise UsageError(f"{label!r} is no label; give a class number, a name, or None for no class.")
