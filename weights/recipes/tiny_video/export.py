@@ -2,12 +2,11 @@
 
     python -m weights.recipes.tiny_video.export --run runs/tiny-video --to weights/tiny-video
 
-The folder has the diffusers layout (bf16 safetensors of stock classes) and `streamgen.json`;
-`weights/registry.json` gets the hash of every file.
+The folder has the diffusers layout (bf16 safetensors of stock classes) and `streamgen.json`. Afterwards
+`python -m weights.recipes.register tiny-video` writes the sums of the files into the registry.
 """
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
 
@@ -53,24 +52,12 @@ def export(run: Path, to: Path) -> None:
     (to / "streamgen.json").write_text(json.dumps(SETTINGS, indent=1) + "\n")
 
 
-def register(to: Path) -> None:
-    """Renews the hashes of the checkpoint in the registry beside it."""
-    registry = to.parent / "registry.json"
-    entries = json.loads(registry.read_text())
-    files = sorted(f for f in to.rglob("*") if f.is_file() and f.name != "README.md")
-    entries[to.name]["files"] = {
-        str(f.relative_to(to)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files
-    }
-    registry.write_text(json.dumps(entries, indent=1) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, default=Path("runs/tiny-video"))
     parser.add_argument("--to", type=Path, default=Path("weights/tiny-video"))
     options = parser.parse_args()
     export(options.run, options.to)
-    register(options.to)
 
 
 if __name__ == "__main__":
