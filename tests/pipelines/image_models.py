@@ -1,6 +1,10 @@
 """A next-scale model of random weights, small enough for a test: three scales, 16x16 pictures."""
 
+import json
+from pathlib import Path
+
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from streamgen.models.var import VAR, VarConfig
@@ -52,3 +56,20 @@ def make_pipeline(attention: str = "auto", **kwargs: object) -> ImagePipeline:
     return ImagePipeline(
         make_var(), make_vqvae(), ImageSettings(ClassNames(NAMES), PRESETS), attention, **kwargs
     )  # type: ignore[arg-type]
+
+
+def write_checkpoint(folder: Path) -> Path:
+    """The test model as a checkpoint folder."""
+    model, vae = make_var(), make_vqvae()
+    level = torch.cat([torch.full((side * side,), i) for i, side in enumerate(model.config.patches)])[None]
+    for name, state in {
+        "transformer": {**model.state_dict(), "lvl_1L": level},
+        "vae": vae.state_dict(),
+    }.items():
+        (folder / name).mkdir(parents=True)
+        save_file(
+            {key: tensor.contiguous() for key, tensor in state.items()}, folder / name / "model.safetensors"
+        )
+    facts = {"pipeline": "image", "classes": NAMES, "presets": {n: vars(how) for n, how in PRESETS.items()}}
+    (folder / "streamgen.json").write_text(json.dumps(facts))
+    return folder
