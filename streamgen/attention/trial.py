@@ -34,11 +34,12 @@ class Trial:
 def trial_batch(need: Need) -> list[Trial]:
     """Caches of different lengths in one pool, each laid out and masked as the need says."""
     lengths = [max(need.visible - 3 * index, need.tokens + 2) for index in range(need.batch)]
-    room = -(-max(lengths) // need.page_size) * need.page_size
+    # Half of the room holds something else.
+    room = 2 * -(-max(max(lengths), need.runs) // need.page_size) * need.page_size
     k, v = (noise(need, seed, need.batch * room, need.kv_heads) for seed in (4, 5))
     trials = []
     for index, length in enumerate(lengths):
-        slots = index * room + _layout(need, length, room)
+        slots = index * room + _layout(need, length)
         view = View(Tokens(slots, None), length - need.tokens, need.tokens, need.page_size, need.device)
         trials.append(Trial(LayerKV(k, v, view), trial_mask(need, length)))
     return trials
@@ -65,8 +66,8 @@ def trial_mask(need: Need, length: int) -> Mask:
             return Tree(tuple((node - 1) // 2 for node in range(need.tokens)))
 
 
-def _layout(need: Need, length: int, room: int) -> IntArray:
-    """Slots in logical order: shuffled whole pages, a ring that has wrapped, or shuffled stretches."""
+def _layout(need: Need, length: int) -> IntArray:
+    """Slots in logical order: shuffled whole pages, a ring that has wrapped, or stretches with gaps."""
     rng = np.random.default_rng(0)
     index = np.arange(length, dtype=np.int64)
     if need.one_run and not need.paged:
@@ -74,7 +75,7 @@ def _layout(need: Need, length: int, room: int) -> IntArray:
     if need.one_run:
         return index
     if need.paged:
-        pages = rng.permutation(room // need.page_size)
+        pages = 2 * rng.permutation(-(-length // need.page_size))
         return pages[index // need.page_size] * need.page_size + index % need.page_size
     stretches = np.array_split(index, min(need.runs, length))
-    return np.concatenate([stretches[number] for number in rng.permutation(len(stretches))])
+    return np.concatenate([stretches[number] + number for number in rng.permutation(len(stretches))])

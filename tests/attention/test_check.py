@@ -12,6 +12,7 @@ from streamgen.attention.check import verify
 from streamgen.attention.contract import MASKS, MaskKind, Staged
 from streamgen.attention.kernels.sdpa import Sdpa
 from streamgen.attention.report import typical_need
+from streamgen.attention.trial import trial_batch
 from streamgen.kv import Causal
 from streamgen.kv.view import LayerKV, View
 
@@ -125,8 +126,11 @@ def test_the_self_test_runs_once_for_an_order_of_size(monkeypatch: pytest.Monkey
     monkeypatch.setattr(check, "_error", lambda kernel, need: ran.append(need) or 0.0)
     verify.cache_clear()
     for visible in range(33, 64):
-        assert checked("auto", replace(NEED, visible=visible)).name == "segments"
-    assert len(ran) == 2 and ran[1].visible == 64
+        need = replace(
+            NEED, visible=visible, tokens=5 + visible % 4, runs=4 + visible % 3, batch=2 + visible % 2
+        )
+        assert checked("auto", need).name == "sdpa"
+    assert len(ran) == 2 and (ran[1].visible, ran[1].tokens) == (64, 8)
     checked("auto", replace(NEED, visible=65))
     assert len(ran) == 4
     verify.cache_clear()
@@ -160,3 +164,10 @@ def test_a_gpu_is_described_in_the_dtype_models_use_there(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *device: (9, 0))
     need = typical_need("cuda")
     assert (need.dtype, need.capability) == (torch.bfloat16, (9, 0))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_made_up_cache_lies_as_the_need_says(mask: MaskKind) -> None:
+    for paged, one_run, runs in ((True, False, 4), (False, False, 3), (False, True, 1), (True, True, 1)):
+        need = replace(NEED, mask=mask, paged=paged, one_run=one_run, runs=runs, visible=61, q_heads=4)
+        assert Need.of(trial_batch(need), need.q_heads) == need

@@ -74,7 +74,7 @@ def test_a_window_ends_exactly_at_its_edge(kernel: Kernel, past: int, tokens: in
         Causal(window=5, sink=3),
         Causal(window=1, sink=1),
         Tree(BRANCHES, window=4),
-        Tree(BRANCHES, window=3, sink=2),
+        Tree(BRANCHES, window=2, sink=2),
     ],
     ids=str,
 )

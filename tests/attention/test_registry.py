@@ -13,7 +13,7 @@ from streamgen.attention.kernels import varlen
 from streamgen.attention.report import typical_need
 from tests.attention import fakes
 
-CPU = replace(typical_need("cpu"), tokens=64, visible=512)
+CPU = replace(typical_need("cpu"), tokens=16, visible=512)
 GPU = replace(CPU, device="cuda", dtype=torch.bfloat16, capability=(8, 0))
 NEEDS_PACKAGE = {
     "flash": "pip install flash-attn",
@@ -50,6 +50,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         (replace(CPU, one_run=True, runs=1), "sdpa"),
         (CPU, "segments"),
         (replace(CPU, runs=500), "sdpa"),
+        (replace(CPU, tokens=64), "sdpa"),
+        (replace(CPU, dtype=torch.bfloat16), "sdpa"),
         (replace(CPU, device="mps"), "sdpa"),
         (replace(GPU, dtype=torch.float32), "sdpa"),
         (replace(GPU, mask="tree"), "sdpa"),

@@ -21,7 +21,9 @@ Partial = Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], tuple[Tensor, 
 
 CPU_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 CUDA_DTYPES = (torch.bfloat16, torch.float16)
-MERGES_PER_KEY = 8  # a merge touches each query once; worth it while that is less than copying each key once
+# Measured on CPUs: merging beats copying keys together for few long stretches in full precision; in half
+# precision, where a copy costs half, it never wins.
+FEW_RUNS, KEYS_PER_MERGED_QUERY = 8, 4
 
 
 def partial_cpu(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
@@ -62,7 +64,8 @@ class Segments:
         return None
 
     def detours(self, need: Need) -> bool:
-        return need.runs * need.tokens > MERGES_PER_KEY * need.visible
+        long = KEYS_PER_MERGED_QUERY * need.runs * need.tokens <= need.visible
+        return not (need.one_run or (need.dtype.itemsize >= 4 and need.runs <= FEW_RUNS and long))
 
     def plan(self, stages: Sequence[Staged], q_heads: int) -> Sequence[Attend]:
         return each_layer(stages, q_heads, _prepare, _SegmentsAttend)
