@@ -18,7 +18,7 @@ from streamgen.kv.stage import Stage
 from streamgen.models.attend import Attend
 from streamgen.models.wan import CausalWan, TextKV
 from streamgen.models.wan_rope import Rope
-from streamgen.sampling.flow import FlowSchedule, renoise
+from streamgen.sampling.flow import FlowSchedule, kept_noise, renoise
 
 Positions = Literal["absolute", "window"]
 Fresh = Callable[[int], Tensor]  # number of a step -> the noise [1, C, F, h, w] mixed in before it
@@ -59,10 +59,12 @@ def denoise(
     planes: Tensor | None = None,
 ) -> Tensor:
     """The clean latents [1, C, F, h, w] that a chunk of noise x becomes; one forward a step."""
-    clean = x
+    clean, before = x, 1.0
     for step, (t, sigma) in enumerate(zip(schedule.timesteps, schedule.sigmas, strict=True)):
         if step:
-            x = renoise(clean, fresh(step), sigma)
+            noise = fresh(step) if schedule.sampler == "renoise" else kept_noise(x, clean, before)
+            x = renoise(clean, noise, sigma)
+        before = sigma
         out = model(with_planes(x, planes), torch.tensor([t]), text, rope, attends)
         clean = schedule.x0(x, out.float(), sigma)
     return clean

@@ -149,7 +149,9 @@ class VideoSession:
         reserve = 0 if rules.held is None else rules.held * tokens
         return LatentStream(
             parts.model,
-            FlowSchedule(settings.shift, self.request.steps, settings.warp, settings.prediction),
+            FlowSchedule(
+                settings.shift, self.request.steps, settings.warp, settings.prediction, settings.sampler
+            ),
             self.pool.cache(retention, reserve=reserve, name="stream"),
             parts.attention,
             rules,

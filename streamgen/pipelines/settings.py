@@ -28,6 +28,7 @@ class VideoSettings:
     steps: tuple[float, ...]
     warp: bool
     prediction: Literal["flow_prediction", "sample"]
+    sampler: Literal["renoise", "euler"]  # fresh noise each step, or the noise it came from
     planes: tuple[Literal["y", "x"], ...]  # constant coordinates after the latent channels
     text_length: int
     positions: Literal["absolute", "window"]

@@ -1,6 +1,7 @@
-"""The few-step flow schedule of distilled video models, and the noise of a stream.
+"""The few-step flow schedule of causal video models, and the noise of a stream.
 
-A step estimates the clean latents and mixes them with fresh noise for the next time: no ODE solver.
+A step estimates the clean latents, then goes on to the next noise level: distilled models mix the estimate
+with fresh noise (Self-Forcing, CausVid), models that were not distilled keep their noise (Euler).
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from torch import Tensor
 
 TRAIN_STEPS = 1000
 Prediction = Literal["flow_prediction", "sample"]
+Sampler = Literal["renoise", "euler"]
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,18 @@ class FlowSchedule:
     steps: tuple[float, ...]
     warp: bool
     prediction: Prediction
+    sampler: Sampler
 
     def __post_init__(self) -> None:
         if self.prediction not in ("flow_prediction", "sample"):
             raise ValueError(
                 f"The prediction '{self.prediction}' is unknown; "
                 "choose 'flow_prediction' (noise - clean) or 'sample' (clean)."
+            )
+        if self.sampler not in ("renoise", "euler"):
+            raise ValueError(
+                f"The sampler '{self.sampler}' is unknown; "
+                "choose 'renoise' (fresh noise each step) or 'euler' (the noise it came from)."
             )
         if not self.steps or any(not 0 <= step <= TRAIN_STEPS for step in self.steps):
             raise ValueError(
@@ -69,8 +77,13 @@ class FlowSchedule:
         return out if self.prediction == "sample" else x - sigma * out
 
 
+def kept_noise(x: Tensor, x0: Tensor, sigma: float) -> Tensor:
+    """The noise in x at level sigma, given what is clean in it; taken to the next level: an Euler step."""
+    return (x - (1 - sigma) * x0) / sigma
+
+
 def renoise(x0: Tensor, noise: Tensor, sigma: float) -> Tensor:
-    """Clean latents taken back to a noise level with fresh noise."""
+    """Clean latents taken back to a noise level."""
     return (1 - sigma) * x0 + sigma * noise
 
 

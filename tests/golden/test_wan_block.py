@@ -20,7 +20,9 @@ FILES = of_kind("wan", "wan_causal_block")
 
 def rollout(recorded: Golden, kernel: str) -> LatentStream:
     clean = [recorded.tensors[f"in/chunk{c}/clean"] for c in range(num_chunks(recorded))]
-    schedule = FlowSchedule(recorded.facts.get("timestep_shift", 5.0), (1000,), True, "flow_prediction")
+    schedule = FlowSchedule(
+        recorded.facts.get("timestep_shift", 5.0), (1000,), True, "flow_prediction", "renoise"
+    )
     return stream(
         CausalWan(transformer(recorded)),
         schedule,

@@ -23,7 +23,7 @@ KINDS = {
 
 
 def schedule(recorded: Golden, steps: list[int], warp: bool) -> FlowSchedule:
-    return FlowSchedule(recorded.facts["timestep_shift"], tuple(steps), warp, "flow_prediction")
+    return FlowSchedule(recorded.facts["timestep_shift"], tuple(steps), warp, "flow_prediction", "renoise")
 
 
 def size(recorded: Golden) -> tuple[int, int]:
@@ -102,7 +102,7 @@ def traced(plain: FlowSchedule, seen: list[Tensor]) -> FlowSchedule:
             seen.append(super().x0(x, out, sigma))
             return seen[-1]
 
-    return Traced(plain.shift, plain.steps, plain.warp, plain.prediction)
+    return Traced(plain.shift, plain.steps, plain.warp, plain.prediction, plain.sampler)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -26,6 +26,7 @@ SETTINGS: dict[str, Any] = {
     "steps": [1000, 500],
     "warp": True,
     "prediction": "flow_prediction",
+    "sampler": "renoise",
     "planes": [],
     "text_length": ROWS,
     "positions": "absolute",

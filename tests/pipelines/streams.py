@@ -15,7 +15,7 @@ from streamgen.pipelines.denoise import LatentStream, Positions, StreamRules
 from streamgen.sampling.flow import FlowSchedule, noise
 from tests.models import tiny
 
-SCHEDULE = FlowSchedule(5.0, (1000, 600), True, "flow_prediction")
+SCHEDULE = FlowSchedule(5.0, (1000, 600), True, "flow_prediction", "renoise")
 
 
 def prompt(seed: int = 0) -> Tensor:

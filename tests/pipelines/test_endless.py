@@ -17,7 +17,7 @@ from tests.pipelines.streams import advance, open_stream, prompt
 FRAMES, TABLE = 1200, 1024
 SIZE = (2, 2)  # one token a frame
 WINDOW, SINK = 4, 2
-ONE_STEP = FlowSchedule(5.0, (1000,), True, "flow_prediction")
+ONE_STEP = FlowSchedule(5.0, (1000,), True, "flow_prediction", "renoise")
 
 
 class StockTable(CausalWan):

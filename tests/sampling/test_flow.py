@@ -3,11 +3,17 @@
 import pytest
 import torch
 
-from streamgen.sampling.flow import FlowSchedule, noise, renoise
+from streamgen.sampling.flow import FlowSchedule, kept_noise, noise, renoise
 
 
 def schedule(**changes: object) -> FlowSchedule:
-    facts = {"shift": 5.0, "steps": (1000, 750, 500, 250), "warp": True, "prediction": "flow_prediction"}
+    facts = {
+        "shift": 5.0,
+        "steps": (1000, 750, 500, 250),
+        "warp": True,
+        "prediction": "flow_prediction",
+        "sampler": "renoise",
+    }
     return FlowSchedule(**{**facts, **changes})  # type: ignore[arg-type]
 
 
@@ -67,8 +73,16 @@ def test_noise_of_a_stream_is_normal_and_its_chunks_are_independent() -> None:
         ({"steps": (500, 750)}, "each below the one before"),
         ({"steps": (1000, 522.5)}, "whole numbers"),
         ({"prediction": "epsilon"}, "choose 'flow_prediction'"),
+        ({"sampler": "heun"}, "choose 'renoise'"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(changes: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         schedule(**changes)
+
+
+def test_an_euler_step_keeps_the_noise_it_came_from() -> None:
+    clean, fresh = torch.randn(2, 3), torch.randn(2, 3)
+    x = renoise(clean, fresh, 0.9)
+    torch.testing.assert_close(kept_noise(x, clean, 0.9), fresh)
+    torch.testing.assert_close(renoise(clean, kept_noise(x, clean, 0.9), 0.5), renoise(clean, fresh, 0.5))

@@ -31,6 +31,7 @@ SETTINGS = {
     "steps": [1000, 750, 500, 250],
     "warp": True,
     "prediction": "sample",
+    "sampler": "euler",
     "planes": ["y", "x"],
     "text_length": LENGTH,
     "positions": "window",
