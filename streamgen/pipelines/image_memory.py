@@ -67,12 +67,15 @@ class _Passing:
     """An Attend of the last scale: a layer's past lies beside its fresh keys until the next layer comes."""
 
     attend: Attend
-    past: tuple[Tensor, ...]  # [n, H, D], keys and values of each sequence
-    place: tuple[Tensor, ...]
+    past: tuple[Tensor, Tensor]  # keys and values of this layer, [slots, H, D]
+    room: tuple[Tensor, Tensor]  # of the only layer beside it; whole, so that compiled code sees no overlap
+    places: tuple[tuple[int, int], ...]  # where the past of each sequence begins here and there
+    tokens: int  # n
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        for place, past in zip(self.place, self.past, strict=True):
-            place.copy_(past)
+        for room, past in zip(self.room, self.past, strict=True):
+            for here, there in self.places:
+                room[there : there + self.tokens].copy_(past[here : here + self.tokens])
         return self.attend(q, k, v)
 
     def store(self, k: Tensor, v: Tensor) -> None:
@@ -129,17 +132,12 @@ class ScaleMemory:
 
     def _beside(self, stages: Sequence[Stage]) -> list[Attend]:
         (attend,) = self.kernel.plan(stages, self.config.heads)
-        held = [cache.tables[0].slots for cache in self.caches]
-        room = [cache.tables[0].slots for cache in self.beside]
-        place = [flat[slots[0] : slots[-1] + 1] for slots in room for flat in self.layer.flat[0]]
-        return [
-            _Passing(
-                attend,
-                tuple(flat[slots[0] : slots[-1] + 1] for slots in held for flat in layer),
-                tuple(place),
-            )
-            for layer in self.pool.flat
-        ]
+        here, there = (
+            [int(cache.tables[0].slots[0]) for cache in side] for side in (self.caches, self.beside)
+        )
+        places = tuple(zip(here, there, strict=True))
+        room, tokens = self.layer.flat[0], self.config.stored_tokens
+        return [_Passing(attend, past, room, places, tokens) for past in self.pool.flat]
 
 
 @contextmanager
