@@ -56,8 +56,12 @@ def walk(before: Frames, after: Frames) -> str | None:
     for name, (down, right) in STEPS.items():
         moved = np.roll(a, (-down * CELL, -right * CELL), (0, 1))
         errors[name] = float(np.abs(moved - b)[inside].mean())
-    best, second = sorted(errors, key=errors.__getitem__)[:2]
-    return best if errors[best] < 0.9 * errors[second] else None
+    best, second, third = sorted(errors, key=errors.__getitem__)[:3]
+    if errors[best] < 0.9 * errors[second]:
+        return best
+    ahead = who(before).facing
+    opposite = {best, second} in ({"north", "south"}, {"east", "west"})
+    return ahead if opposite and ahead in (best, second) and errors[second] < 0.8 * errors[third] else None
 
 
 @dataclass(frozen=True)
