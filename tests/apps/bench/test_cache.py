@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from apps.bench import cache as bench
+from apps.bench import rivals
 
 TINY = bench.Scale(layers=2, heads=2, head_dim=8, frame=4, window=2, sink=1, passes=2)
 
@@ -28,7 +29,7 @@ def test_the_table_says_what_is_included(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_cache_that_forgets_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.RollByCopy, "roll", lambda self, memory: memory.zero_())
+    monkeypatch.setattr(rivals.RollByCopy, "roll", lambda self, memory: memory.zero_())
     with pytest.raises(AssertionError, match="not close"):
         bench.timed("fp32", TINY, 1, bench.sdpa)
 
