@@ -20,7 +20,7 @@ from streamgen.pipelines.image import ImagePipeline
 from streamgen.pipelines.image_settings import ImageSettings, Sampling
 
 from . import judge as judging
-from .digits import CLASSES, load
+from .digits import CLASSES
 
 DEMO = Sampling(cfg=3.0, top_k=60, top_p=0.0)
 BATCH = 50
@@ -80,11 +80,10 @@ def sheet(pipe: ImagePipeline, columns: int = 16) -> Image.Image:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="weights/tiny-var", help="a checkpoint folder, as exported")
-    parser.add_argument("--run", type=Path, default=Path("runs/tiny-var"), help="where the judge lies")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--sheet", type=Path)
     options = parser.parse_args()
-    judge = judging.load_or_train(options.run, *load(options.run))
+    judge = judging.bundled()
     pipe = ImagePipeline.from_pretrained(options.model)
     print(json.dumps(report(pipe, judge, options.count), indent=2))
     if options.sheet:

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from . import judge as judging
 from .codec import PATCHES
 from .digits import CLASSES
 from .evaluate import DEMO, settings
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("weights/tiny-var"))
     options = parser.parse_args()
     export(options.run, options.to)
+    judging.bundle(options.run)
 
 
 if __name__ == "__main__":

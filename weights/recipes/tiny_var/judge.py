@@ -4,11 +4,13 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from .digits import CLASSES, Digits, coloured
 
 STEPS, BATCH, RATE = 1500, 64, 2e-3
+BUNDLED = Path(__file__).with_name("judge.safetensors")
 
 
 def judge() -> nn.Sequential:
@@ -37,6 +39,19 @@ def train(digits: Digits, steps: int = STEPS) -> nn.Sequential:
 def verdicts(model: nn.Sequential, pictures: Tensor) -> Tensor:
     """Which digit each picture [N, 3, 32, 32] in [-1, 1] is."""
     return torch.cat([model(part.mean(1, keepdim=True)).argmax(1) for part in pictures.split(250)])
+
+
+def bundled() -> nn.Sequential:
+    """The judge of the checkpoint that ships, so that anyone can hold it to its numbers."""
+    model = judge()
+    model.load_state_dict({name: t.float() for name, t in load_file(BUNDLED).items()})
+    return model.eval()
+
+
+def bundle(folder: Path) -> None:
+    """Keep the judge of a run beside this recipe."""
+    state = torch.load(folder / "judge.pt", weights_only=True)
+    save_file({name: t.half().contiguous() for name, t in state.items()}, BUNDLED)
 
 
 def load_or_train(folder: Path, training: Digits, held_out: Digits) -> nn.Sequential:
