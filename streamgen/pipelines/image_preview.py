@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from streamgen.models.vqvae import VQVAE
@@ -59,11 +58,3 @@ class Preview:
             decoded = decoded.expand(-1, 3, -1, -1)
         bytes_ = ((decoded + 1) * 127.5).round().to(torch.uint8)
         return bytes_.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-
-
-def enlarged(pictures: Pictures, size: tuple[int, int]) -> Pictures:
-    """Thumbnails at (width, height), smoothly."""
-    width, height = size
-    maps = torch.from_numpy(pictures).permute(0, 3, 1, 2).float()
-    large = F.interpolate(maps, size=(height, width), mode="bilinear", align_corners=False)
-    return large.round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
