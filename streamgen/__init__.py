@@ -9,9 +9,18 @@ if TYPE_CHECKING:
     from streamgen.pipelines.image import ImagePipeline as ImagePipeline
     from streamgen.pipelines.video import Chunk as Chunk
     from streamgen.pipelines.video import VideoPipeline as VideoPipeline
+    from streamgen.pipelines.world import WorldPipeline as WorldPipeline
 
 __version__ = "0.1.0"
-__all__ = ["CachePool", "Chunk", "ImagePipeline", "StreamgenError", "VideoPipeline", "__version__"]
+__all__ = [
+    "CachePool",
+    "Chunk",
+    "ImagePipeline",
+    "StreamgenError",
+    "VideoPipeline",
+    "WorldPipeline",
+    "__version__",
+]
 
 # Loaded on first use: `streamgen --help` must not wait for torch.
 _HOMES = {
@@ -20,6 +29,7 @@ _HOMES = {
     "ImagePipeline": ("streamgen.pipelines.image", "ImagePipeline"),
     "StreamgenError": ("streamgen.errors", "StreamgenError"),
     "VideoPipeline": ("streamgen.pipelines.video", "VideoPipeline"),
+    "WorldPipeline": ("streamgen.pipelines.world", "WorldPipeline"),
 }
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from streamgen.pipelines.video import VideoPipeline
+from streamgen.pipelines.world import WorldPipeline
 from tests.models import tiny
+from tests.pipelines import worlds
 
 MakePipeline = Callable[..., VideoPipeline]
 
@@ -32,5 +34,29 @@ def pipeline(checkpoint: Callable[..., Path]) -> MakePipeline:
 
     def make(time_scale: int = 1, options: dict[str, Any] | None = None, **settings: Any) -> VideoPipeline:
         return VideoPipeline.from_pretrained(checkpoint(time_scale, **settings), **options or {})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def world_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A world checkpoint folder with these settings; each kind is written once."""
+    made: dict[str, Path] = {}
+
+    def make(time_scale: int = 1, **settings: Any) -> Path:
+        key = f"{time_scale} {sorted(settings.items())}"
+        if key not in made:
+            made[key] = worlds.folder(tmp_path_factory.mktemp("world"), time_scale, **settings)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture
+def world(world_folder: Callable[..., Path]) -> worlds.MakeWorld:
+    """A pipeline over a tiny random world."""
+
+    def make(time_scale: int = 1, options: dict[str, Any] | None = None, **settings: Any) -> WorldPipeline:
+        return WorldPipeline.from_pretrained(world_folder(time_scale, **settings), **options or {})
 
     return make
