@@ -1,5 +1,6 @@
 """VAR and its VQ-VAE against the public code: greedy, sampled and soft runs, the plain forward, pictures."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,16 +135,10 @@ def test_var_cache_holds_the_recorded_keys_and_values(path: Path, variant: str, 
     watch, rows = Watch(run, settings(run.facts, "greedy"), len(run.labels)), guided(run.labels, run.model)
     with torch.no_grad(), memory(run.model, kernel, len(rows)) as room:
         for scale in generate_scales(run.model, run.vae, rows, room, watch):
-            held = room.caches[0].tokens
-            if held == run.expected["greedy.kcache.block0.first14"].shape[2]:
-                compare_cache(run, room.caches[0].read(0, slice(None)), "block0.first14")
-            # The public code also stores the last scale, so its last positions are not in this cache.
-            assert held == sum(side * side for side in run.patches[: scale.index + 1][: len(run.patches) - 1])
-
-
-def compare_cache(run: Recorded, pair: tuple[Tensor, Tensor], where: str) -> None:
-    for name, tensor in zip(("kcache", "vcache"), pair, strict=True):
-        run.assert_close(tensor.transpose(0, 1)[None], f"greedy.{name}.{where}")
+            stored = run.patches[: scale.index + 1][: len(run.patches) - 1]
+            assert room.caches[0].tokens == sum(side * side for side in stored)
+        for where, layer, count in recorded_places(run, r"block(\d+)\.first(\d+)"):
+            compare_cache(run, room.caches[0].read(int(layer), slice(0, count)), where)
 
 
 @SETS
@@ -152,10 +147,21 @@ def test_var_last_scale_computes_the_recorded_keys_and_values(path: Path, varian
     watch, rows = Watch(run, settings(run.facts, "greedy"), len(run.labels)), guided(run.labels, run.model)
     with torch.no_grad(), memory(run.model, "sdpa", len(rows)) as room:
         list(generate_scales(run.model, run.vae, rows, room, watch))
-        count = run.expected["greedy.kcache.lastblock.last4"].shape[2]
         k, v = room.layer.flat[0]  # what the last layer left in the room of the last scale
         end = run.model.config.tokens
-        compare_cache(run, (k[end - count : end], v[end - count : end]), "lastblock.last4")
+        for where, _, count in recorded_places(run, r"(last)block\.last(\d+)"):
+            compare_cache(run, (k[end - count : end], v[end - count : end]), where)
+
+
+def recorded_places(run: Recorded, pattern: str) -> list[tuple[str, str, int]]:
+    """Which pieces of the cache were recorded: name, block and number of positions."""
+    found = [re.fullmatch(rf"greedy\.kcache\.({pattern})", name) for name in run.expected]
+    return [(match[1], match[2], int(match[3])) for match in found if match]
+
+
+def compare_cache(run: Recorded, pair: tuple[Tensor, Tensor], where: str) -> None:
+    for name, tensor in zip(("kcache", "vcache"), pair, strict=True):
+        run.assert_close(tensor.transpose(0, 1)[None], f"greedy.{name}.{where}")
 
 
 @SETS
