@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from streamgen import __version__
-from streamgen.cli import bench, image, kernels, models, video
+from streamgen.cli import bench, image, kernels, models, video, world
 from streamgen.cli.say import let_go_of_stdout
 
 
@@ -32,6 +32,8 @@ app = typer.Typer(
 )
 app.command("video")(video.video)
 app.command("image")(image.image)
+app.command("world")(world.world)
+app.command("replay")(world.replay)
 app.command("kernels")(kernels.kernels)
 app.add_typer(models.app, name="models")
 app.add_typer(bench.app, name="bench")

@@ -62,6 +62,11 @@ class HeldKeys:
             self._touch()
             self._prompts.append(prompt)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something came that no chunk has taken yet."""
+        return self._since is not None
+
     def take(self) -> tuple[Actions, list[str], float]:
         """Actions and prompts for a chunk, and when the first of them was given."""
         with self._lock:

@@ -1,0 +1,119 @@
+"""`streamgen world` and `streamgen replay` over a tiny random world."""
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from streamgen.pipelines.world import WorldPipeline
+from tests.cli.conftest import Command, Done
+from tests.pipelines import worlds
+
+RAW = ("-o", "-", "-f", "rawvideo", "--pix-fmt", "rgb24")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return worlds.folder(tmp_path_factory.mktemp("world"), time_scale=2)
+
+
+def frames(done: Done) -> np.ndarray:
+    assert done.code == 0, done.said
+    return np.frombuffer(done.out, np.uint8).reshape(-1, 24, 32, 3)
+
+
+def test_the_command_gives_the_frames_of_the_library(command: Command, folder: Path) -> None:
+    options = ["--actions", "w*2,d,none", "--seed", "5", "--prompt-at", "0.3s:sand by night"]
+    made = frames(command("world", "-m", str(folder), "--prompt", "a hero walks", *options, *RAW))
+    with WorldPipeline.from_pretrained(folder).start("a hero walks", seed=5) as session:
+        expected = [session.step({"KeyW"}).frames, session.step({"KeyW"}).frames]
+        session.set_prompt("sand by night")
+        expected += [session.step({"KeyD"}).frames, session.step().frames]
+    assert np.array_equal(made, np.concatenate(expected))
+
+
+def test_a_recording_carries_its_log_and_replays_bit_for_bit(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    Image.new("RGB", (9, 9), (90, 60, 30)).save(tmp_path / "start.png")
+    asked = ["world", "start.png", "-m", str(folder), "-p", "a hero walks", "--actions", "w,d*2"]
+    done = command(*asked, "--seed", "3", "-o", "out", "-f", "png", "--stats", "stats.jsonl")
+    assert done.code == 0, done.said
+    pictures = [np.array(Image.open(path)) for path in sorted((tmp_path / "out").glob("*.png"))]
+    log = json.loads((tmp_path / "out.json").read_text())
+    assert log["seed"] == 3 and log["prompt"] == "a hero walks" and len(log["events"]) == 2
+    again = frames(command("replay", "out.json", *RAW))
+    assert np.array_equal(again, np.stack(pictures))
+    lines = [json.loads(line) for line in (tmp_path / "stats.jsonl").read_text().splitlines()]
+    assert [line["chunk"] for line in lines] == [0, 1, 2, 3]
+    assert all(line["seconds"]["input_to_frame"] > 0 for line in lines[1:])
+
+
+def test_live_keys_come_as_json_lines_on_standard_input(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as player:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(source))
+        player.write(b'{"down": "KeyW"}\n{"prompt": "sand by night"}\n')
+        player.flush()
+        asked = ["world", "-m", str(folder), "-p", "a hero walks", "--actions", "-", "--pace", "file"]
+        done = command(*asked, "--chunks", "4", "-o", "live", "-f", "png")
+    assert done.code == 0, done.said
+    assert "prompt 1 counts from chunk" in done.said
+    events = json.loads((tmp_path / "live.json").read_text())["events"]
+    assert any("KeyW" in event.get("actions", []) for event in events)
+    assert sum(event.get("chunks", 0) for event in events) == 4
+
+
+def test_a_pipe_that_ends_is_played_to_its_last_line(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"down": "KeyW"}\n')))
+    asked = ["world", "-m", str(folder), "-p", "a hero walks", "--actions", "-"]
+    assert len(frames(command(*asked, *RAW))) >= 1
+
+
+def test_a_live_line_that_is_not_understood_ends_the_run_with_a_sentence(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as source:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(source))
+        os.write(write, b'{"down": "KeyFly"}\n')
+        asked = ["world", "-m", str(folder), "-p", "a hero walks", "--actions", "-", "-o", "x.mp4"]
+        done = command(*asked)
+        os.close(write)
+    assert done.code == 2 and "There is no key 'KeyFly'" in done.said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--actions", "q*3"], "does not obey KeyQ"),
+        (["--actions", "jump"], "There is no key 'jump'"),
+        (["--switch", "hard"], "choose one of none, last, window, cut"),
+        (["--over", "3", "--switch", "cut"], "renews no memory"),
+        (["--pace", "fast"], "choose one of live, smooth, file"),
+        (["--chunks", "9", "--actions", "w*2"], "last 2 chunks"),
+        (["nothing.png"], "cannot be read"),
+        (["--window", "0"], "window"),
+    ],
+)
+def test_what_cannot_be_played_is_one_sentence_and_exit_2(
+    options: list[str], words: str, command: Command, folder: Path
+) -> None:
+    done = command("world", *options, "-m", str(folder), "-p", "a hero walks", "-o", "out.mp4")
+    assert done.code == 2, done.said
+    assert words in done.said and done.said.count("\n") == 1
+
+
+def test_a_log_that_is_none_is_refused(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text("{}")
+    done = command("replay", "log.json")
+    assert done.code == 2 and "no control log" in done.said
