@@ -63,6 +63,23 @@ def bench_image(
     )
 
 
+@app.command("world")
+def bench_world(
+    model: Annotated[str, typer.Option("--model", "-m", help="A bundled name or a folder.")] = "tiny-world",
+    chunks: Annotated[int, typer.Option(help="Timed chunks of each kind; the median counts.")] = 20,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Time a world's chunks, switches, forks, undo and files beside a world that re-encodes its history."""
+    if chunks < 1:
+        raise UsageError(f"--chunks {chunks} measures nothing; give 1 or more.")
+    from streamgen.cli import backend
+
+    folder = backend.folder_of(model)
+    backend.quieten_libraries()
+    program = import_module("streamgen_apps.bench.world")
+    program.run(json_output=as_json, model=str(folder), chunks=chunks)
+
+
 def _check(dtype: str) -> None:
     if dtype not in ("fp32", "bf16", "both"):
         raise UsageError(f"There is no dtype {dtype!r} to measure; choose fp32, bf16 or both.")

@@ -117,3 +117,13 @@ def test_a_log_that_is_none_is_refused(command: Command, tmp_path: Path) -> None
     (tmp_path / "log.json").write_text("{}")
     done = command("replay", "log.json")
     assert done.code == 2 and "no control log" in done.said
+
+
+def test_bench_world_prints_what_everything_costs(command: Command, folder: Path) -> None:
+    done = command("bench", "world", "-m", str(folder), "--chunks", "3", "--json")
+    assert done.code == 0, done.said
+    report = json.loads(done.out)
+    assert report["switches"]["last"] == {**report["switches"]["last"], "forwards": 1, "tokens": 12}
+    assert report["switches"]["window"]["tokens"] == 4 * 12
+    assert report["fork_bytes"] == 0 and report["part_bytes"] > 0 and report["save_bytes"] > 0
+    assert report["step_s"] > 0 and report["reencoding_step_s"] > 0 and "not in it" in report["included"]
