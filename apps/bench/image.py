@@ -206,6 +206,8 @@ def cpu_seconds(make: Callable[[], object]) -> float:
 
 def agreement(truth: ImagePipeline, pipe: ImagePipeline) -> float:
     """Share of equal greedy tokens, up to and including the first scale that differs."""
+    if pipe is truth:
+        return 1.0
     same, seen = 0, 0
     pairs = zip(*[p.stream(0, cfg=CFG, top_k=1, top_p=0.0) for p in (truth, pipe)], strict=True)
     for ours, theirs in pairs:
