@@ -162,7 +162,7 @@ def _length(frames: int | None, seconds: float | None, fps: float) -> int | None
 
 def _check_least(name: str, value: int | None, least: int) -> None:
     if value is not None and not least <= value < 2**63:
-        raise UsageError(f"{name} {value} is out of range; it is a whole number from {least} on.")
+        raise UsageError(f"{name} {value} is out of range; it is a whole number from {least} to 2^63 - 1.")
 
 
 def _check_stats(stats: str | None, output: Output) -> None:
@@ -173,6 +173,8 @@ def _check_stats(stats: str | None, output: Output) -> None:
             raise UsageError("--stats - and -o - both want standard output; send one of them to a file.")
         return
     path = Path(stats)
+    if not output.piped and path.absolute() == Path(output.target).absolute():
+        raise UsageError(f"--stats and -o both name {path}; give the statistics a file of their own.")
     if (
         path.is_dir()
         or not path.parent.is_dir()

@@ -44,6 +44,8 @@ def make(request: Request) -> int:
         _lines(request.stats, stdout) as lines,
         StreamProgress(meter, request.quiet) as progress,
     ):
+        if not request.quiet:
+            say(f"loading {request.model}.")
         request = backend.placed(request)
         stopped = _record(request, request.output.place(stdout), meter, progress, lines)
         _log(lines, {"summary": meter.summary(), "request": described(request)})
@@ -62,6 +64,7 @@ def _record(
     """Write every chunk as it comes; whether somebody stopped it before its end."""
     chunks = backend.chunks(request)
     first = next(chunks)
+    meter.load = meter.wall - sum(first.timing.values())
     if not request.quiet:
         say(headline(request, first))
     clip = _clip(request, first)

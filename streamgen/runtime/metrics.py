@@ -22,6 +22,7 @@ class StreamMeter:
     chunks: int = 0
     stages: dict[str, float] = field(default_factory=dict)
     first_chunk: float | None = None
+    load: float = 0.0  # seconds before anything was computed: imports and weights
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -51,8 +52,9 @@ class StreamMeter:
 
     @property
     def mean_rate(self) -> float:
-        """Frames per second since the beginning."""
-        return self.frames / self.wall if self.wall > 0 else 0.0
+        """Frames per second since the model was loaded."""
+        running = self.wall - self.load
+        return self.frames / running if running > 0 else 0.0
 
     @property
     def eta(self) -> float | None:
@@ -64,12 +66,14 @@ class StreamMeter:
     def summary(self) -> dict[str, object]:
         """The whole stream in one record."""
         wall = self.wall
+        running = wall - self.load
         return {
             "frames": self.frames,
             "chunks": self.chunks,
             "wall_s": round(wall, 4),
+            "load_s": round(self.load, 4),
             "first_chunk_s": None if self.first_chunk is None else round(self.first_chunk, 4),
             "frames_per_s": round(self.mean_rate, 3),
-            "real_time_factor": round(wall * self.fps / self.frames, 4) if self.frames else None,
+            "real_time_factor": round(running * self.fps / self.frames, 4) if self.frames else None,
             "stages_s": {name: round(seconds, 4) for name, seconds in self.stages.items()},
         }

@@ -41,6 +41,7 @@ WRONG = {
     "an output that is a folder": (["video", "a fox", "-o", ".", "-f", "mp4"], "is a folder"),
     "both -y and -n": (["video", "a fox", "-o", "fox.mp4", "-y", "-n"], "give one of them"),
     "statistics in no folder": (["video", "a fox", "--stats", "no/where.jsonl"], "statistics file"),
+    "statistics into the video": (["video", "a fox", "-o", "f.mp4", "--stats", "f.mp4"], "both name f.mp4"),
     "two outputs on stdout": (["video", "a fox", "-o", "-", "--stats", "-"], "both want standard output"),
     "a prompt time without a time": (["video", "a fox", "--prompt-at", "rain"], "not SECONDS:WORDS"),
     "a prompt time without words": (["video", "a fox", "--prompt-at", "5s:"], "not SECONDS:WORDS"),

@@ -51,3 +51,17 @@ def test_a_summary_adds_up() -> None:
 
 def test_a_stream_without_frames_has_no_factor() -> None:
     assert metered(0, 0.5).summary()["real_time_factor"] is None
+
+
+def test_loading_is_told_apart_from_streaming() -> None:
+    clock = Clock()
+    meter = StreamMeter(fps=8, total=16, clock=clock)
+    clock.now += 60
+    meter.load = meter.wall
+    for _ in range(4):
+        clock.now += 0.5
+        meter.add(4, {"dit": 0.5})
+    summary = meter.summary()
+    assert (summary["wall_s"], summary["load_s"]) == (62.0, 60.0)
+    assert summary["frames_per_s"] == 8.0
+    assert summary["real_time_factor"] == 1.0
