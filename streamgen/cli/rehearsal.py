@@ -14,7 +14,7 @@ from streamgen.models.loading import load_tokenizer, load_transformer, load_vae
 from streamgen.models.umt5 import TextEncoder
 from streamgen.models.wan import CausalWan
 from streamgen.models.wan_vae import StreamingVAE
-from streamgen.pipelines.parts import VideoParts, tell_unknown
+from streamgen.pipelines.parts import VideoParts, refuse_parts, tell_unknown
 from streamgen.pipelines.session import VideoSession
 from streamgen.pipelines.video import VideoPipeline
 from streamgen.runtime.memory import Share, cache_pool, text_memory, weights_of
@@ -35,6 +35,8 @@ class _Mute(TextEncoder):
 
 def rehearse(request: "Request", dtype: torch.dtype) -> dict[str, object]:
     """What the request settles to, and the bytes that each part of it will hold."""
+    device = request.device or "cpu"
+    refuse_parts(device, dtype, request.attention, Arena(device=device))
     pipeline = VideoPipeline(_parts(request, dtype))
     wish = pipeline.request(
         request.prompt,

@@ -44,8 +44,6 @@ def make(request: Request) -> int:
         _lines(request.stats, stdout) as lines,
         StreamProgress(meter, request.quiet) as progress,
     ):
-        if not request.quiet:
-            say(f"loading {request.model}.")
         request = backend.placed(request)
         stopped = _record(request, request.output.place(stdout), meter, progress, lines)
         _log(lines, {"summary": meter.summary(), "request": described(request)})

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from streamgen.errors import UsageError
 
 FILE = "streamgen.json"
+MOST_STEPS = 1000  # entries of the table that the times come from
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class VideoSettings:
         """`count` steps spread evenly over the trained ones: all of them where the number is the same."""
         if count < 1:
             raise UsageError(f"{count} steps denoise nothing; give at least 1.")
+        if count > MOST_STEPS:
+            raise UsageError(f"{count} steps are finer than the trained times; give at most {MOST_STEPS}.")
         if self.steps[-1] == 0 or count == len(self.steps):
             return self._as_trained(count)
         curve = [*self.steps, 0.0]

@@ -52,6 +52,12 @@ def test_options_reach_the_pipeline(command: Command, folder: Path) -> None:
     assert np.array_equal(frames, np.concatenate([chunk.frames for chunk in chunks]))
 
 
+def test_a_dry_run_refuses_what_the_run_would_refuse(command: Command, folder: Path) -> None:
+    done = command("video", "a hero walks", "-m", str(folder), "--attention", "nope", "--dry-run")
+    assert (done.code, done.out) == (2, b"")
+    assert "no kernel 'nope'" in done.said
+
+
 @pytest.mark.parametrize(
     "options", [["--frames", "9"], ["--frames", "0"], ["--window", "2", "--size", "64x48"]]
 )
@@ -84,7 +90,7 @@ def test_a_dry_run_says_the_bytes_that_the_stream_then_holds(options, command: C
         (["--attention", "flashinfer", "--device", "cpu"], "flashinfer"),
         (["--device", "cuda:99"], "--device cuda:99 is not there"),
         (["--frames", "3", "--window", "1", "--sink", "-1"], "--sink -1"),
-        (["--steps", "999999"], "each below the one before"),
+        (["--steps", "999999"], "give at most 1000"),
     ],
 )
 def test_what_the_model_cannot_do_is_one_sentence_and_exit_2(

@@ -65,3 +65,5 @@ def test_steps_that_end_at_zero_keep_their_number() -> None:
         settings(steps=[1000, 500, 0]).few_steps(2)
     with pytest.raises(UsageError, match="0 steps denoise nothing"):
         settings().few_steps(0)
+    with pytest.raises(UsageError, match="give at most 1000"):
+        settings().few_steps(1001)
