@@ -32,7 +32,7 @@ def _short(pipe: sg.VideoPipeline) -> Score:
 def _long(pipe: sg.VideoPipeline) -> Score:
     frames = round(LONG * pipe.settings.fps)
     return score(
-        [(scene, clip(pipe, prompt, frames, seed)) for scene, prompt, seed in choose(8, seed=2)], tail=64
+        [(scene, clip(pipe, prompt, frames, seed)) for scene, prompt, seed in choose(6, seed=2)], tail=64
     )
 
 
