@@ -23,6 +23,7 @@ from . import judge as judging
 from .digits import CLASSES
 
 DEMO = Sampling(cfg=3.0, top_k=60, top_p=0.0)
+WIDTHS = ((0, 0.96), (60, 0.0), (30, 0.0))  # top_k and top_p, widest first
 BATCH = 50
 
 
@@ -30,20 +31,35 @@ def settings(demo: Sampling = DEMO) -> ImageSettings:
     return ImageSettings(ClassNames.numbered(CLASSES), {"demo": demo, "fid": Sampling(1.5, 0, 0.96)})
 
 
-def pictures(pipe: ImagePipeline, count: int) -> tuple[list[Tensor], Tensor]:
-    """Previews of `count` pictures after every scale, [N, 3, 32, 32] in [-1, 1], and the digits asked for."""
+def pictures(pipe: ImagePipeline, count: int, first: int = 0) -> tuple[list[Tensor], Tensor]:
+    """Previews of `count` pictures after every scale, [N, 3, 32, 32] in [-1, 1], and the digits asked for.
+
+    Their seeds count up from `first`.
+    """
     labels = torch.arange(count) % CLASSES
     batches = []
     for start in range(0, count, BATCH):
         asked = labels[start : start + BATCH].tolist()
-        batches.append([p.images for p in pipe.stream(asked, seeds=range(start, start + len(asked)))])
+        batches.append(
+            [p.images for p in pipe.stream(asked, seeds=range(first + start, first + start + len(asked)))]
+        )
     scales = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
     return [torch.from_numpy(scale).permute(0, 3, 1, 2) / 127.5 - 1 for scale in scales], labels
 
 
 def accuracy(model: VAR, vae: VQVAE, judge: nn.Module, count: int, demo: Sampling = DEMO) -> float:
-    scales, labels = pictures(ImagePipeline(model, vae, settings(demo)), count)
+    """Share of pictures that are the digit asked for, on seeds that `report` does not use."""
+    scales, labels = pictures(ImagePipeline(model, vae, settings(demo)), count, first=10**6)
     return float((judging.verdicts(judge, scales[-1]) == labels).float().mean())
+
+
+def best_sampling(model: VAR, vae: VQVAE, judge: nn.Module, count: int) -> Sampling:
+    """The weakest guidance and the widest choice that are within a point of the best."""
+    tried = [Sampling(cfg, top_k, top_p) for cfg in (1.5, 2.0, 3.0, 4.0) for top_k, top_p in WIDTHS]
+    scores = {how: accuracy(model, vae, judge, count, how) for how in tried}
+    for how, score in scores.items():
+        print(f"cfg {how.cfg:g}, top_k {how.top_k}, top_p {how.top_p:g}: {score:.1%}", flush=True)
+    return next(how for how, score in scores.items() if score >= max(scores.values()) - 0.01)
 
 
 def report(pipe: ImagePipeline, judge: nn.Module, count: int) -> dict[str, object]:

@@ -1,0 +1,54 @@
+"""The bundled `tiny-var` draws the digit it is asked for, judged by a classifier of real digits."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+import streamgen as sg
+from streamgen.models.registry import registry, resolve, verify
+from weights.recipes.tiny_var import judge as judging
+from weights.recipes.tiny_var.evaluate import report
+
+COUNT = 500
+pytestmark = pytest.mark.skipif(
+    "tiny-var" not in registry(), reason="tiny-var is not bundled with this checkout"
+)
+
+
+@pytest.fixture(scope="module")
+def pipe() -> sg.ImagePipeline:
+    return sg.ImagePipeline.from_pretrained("tiny-var")
+
+
+@cache
+def _report(pipe: sg.ImagePipeline) -> dict[str, Any]:
+    return report(pipe, judging.bundled(), COUNT)
+
+
+def test_the_files_are_the_registered_ones_and_small() -> None:
+    assert verify("tiny-var") == []
+    size = sum(file.stat().st_size for file in resolve("tiny-var").rglob("*") if file.is_file())
+    assert size <= 10 * 2**20
+
+
+def test_nine_in_ten_of_500_pictures_are_the_digit_asked_for(pipe: sg.ImagePipeline) -> None:
+    assert _report(pipe)["as_asked"] >= 0.9
+
+
+def test_every_digit_is_drawn_and_not_always_alike(pipe: sg.ImagePipeline) -> None:
+    assert min(_report(pipe)["as_asked_by_digit"]) >= 0.75
+    assert _report(pipe)["spread_within_a_digit"] >= 0.1
+
+
+def test_previews_come_nearer_to_the_picture(pipe: sg.ImagePipeline) -> None:
+    distances = _report(pipe)["squared_distance_to_the_picture_by_scale"]
+    assert distances == sorted(distances, reverse=True) and distances[-1] == 0
+    assert _report(pipe)["pictures_whose_previews_always_come_nearer"] >= 0.9
+
+
+def test_bf16_agrees_with_fp32(pipe: sg.ImagePipeline) -> None:
+    """Rounding flips a token now and then; the pictures stay the digits that were asked for."""
+    half = sg.ImagePipeline.from_pretrained("tiny-var", dtype=torch.bfloat16)
+    assert report(half, judging.bundled(), 100)["as_asked"] >= 0.85
