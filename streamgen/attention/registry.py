@@ -38,13 +38,18 @@ def kernels() -> dict[str, Kernel]:
     return {kernel.name: kernel for kernel in known}
 
 
+def named(name: str) -> Kernel:
+    """The kernel of this name, whether or not it can run here."""
+    if name not in kernels():
+        raise KernelError(f"There is no kernel {name!r}; choose {AUTO!r} or one of {', '.join(kernels())}.")
+    return kernels()[name]
+
+
 def choose(name: str, need: Need) -> Kernel:
     """The kernel of this name, or the best one for 'auto'; KernelError says why a named one cannot serve."""
     if name == AUTO:
         return _best(need)
-    if name not in kernels():
-        raise KernelError(f"There is no kernel {name!r}; choose {AUTO!r} or one of {', '.join(kernels())}.")
-    kernel = kernels()[name]
+    kernel = named(name)
     lack = kernel.lacks(need)
     if lack is not None:
         raise KernelError(f"The kernel {name!r} was asked for and cannot serve: {lack}")

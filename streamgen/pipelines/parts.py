@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from streamgen.attention.contract import KernelError
-from streamgen.attention.registry import AUTO, kernels
+from streamgen.attention.registry import AUTO, named
 from streamgen.errors import StreamgenWarning, UsageError
 from streamgen.kv.arena import Arena
 from streamgen.models.loading import load_text_encoder, load_tokenizer, load_transformer, load_vae
@@ -52,11 +52,7 @@ def refuse_parts(device: str, dtype: torch.dtype, attention: str, memory: Arena)
         )
     if attention == AUTO:
         return
-    if attention not in kernels():
-        raise KernelError(
-            f"There is no kernel {attention!r}; choose {AUTO!r} or one of {', '.join(kernels())}."
-        )
-    absent = kernels()[attention].absent()
+    absent = named(attention).absent()
     if absent is not None:
         raise KernelError(f"The kernel {attention!r} was asked for and cannot serve: {absent}")
 
