@@ -51,3 +51,11 @@ def test_the_picture_scrolls_one_cell_a_frame(walk: str) -> None:
     moved = np.roll(first, (-down * CELL, -right * CELL), (0, 1))
     inside = np.s_[8:20, 8:20]  # away from the edges and the hero
     assert (moved[inside] == second[inside]).all()
+
+
+@pytest.mark.parametrize("scene", PICKED[:12], ids=str)
+def test_the_judge_measures_a_look_and_reads_the_ground(scene) -> None:
+    frame = render(scene.look, ["stay"], seed=8)[0]
+    nearest = min(scenes(), key=lambda other: judge.distance(frame, other.look))
+    assert judge.look(frame) == (nearest.look.biome, nearest.look.time, nearest.look.weather)
+    assert (judge.levels(frame, scene.look) == levels(0, 0, 16, 16, seed=8)).mean() > 0.7

@@ -24,6 +24,9 @@ class Batch:
     late: Tensor  # bool [B], frame 0 is a distant sink
     alone: Tensor  # bool [B], every frame begins a stream of its own
     fresh: Tensor  # [B, F, 2], the step (down, right) in cells that led to this frame
+    heard: Tensor | None = None  # [B, F], under which description a frame was remembered, where it differs
+    lost: Tensor | None = None  # bool [B, F], frames whose past belongs to another moment: no loss
+    acts: Tensor | None = None  # [B, F, A], what the player did
 
 
 @dataclass(frozen=True)

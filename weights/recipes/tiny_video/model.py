@@ -21,9 +21,10 @@ CHANNELS, PLANES, GRID = 24, 2, 16
 SINK, WINDOW = 1, 3  # frames of the past that a frame sees, besides itself
 
 
-def transformer() -> WanTransformer3DModel:
+def transformer(actions: int = 0) -> WanTransformer3DModel:
+    """The stock model; a world has one more input plane for each action."""
     return WanTransformer3DModel(
-        patch_size=(1, 2, 2), num_attention_heads=4, attention_head_dim=40, in_channels=CHANNELS + PLANES,
+        patch_size=(1, 2, 2), num_attention_heads=4, attention_head_dim=40, in_channels=CHANNELS + PLANES + actions,
         out_channels=CHANNELS, text_dim=64, freq_dim=64, ffn_dim=640, num_layers=5, rope_max_seq_len=256,
     )  # fmt: skip
 
@@ -142,19 +143,24 @@ def predict(
     text: Tensor,
     prompt: Tensor,
     view: Past,
+    acts: Tensor | None = None,
 ) -> Tensor:
     """x0 for the noisy copy: clean, noisy, result [B, F, C, h, w]; t [B, F] in (0, 1]; text [P, M, E];
-    prompt [B, F]."""
+    prompt [K, B, F]; acts [B, F, A]."""
     clips, frames = t.shape
     both = rearrange(torch.stack((clean, noisy)), "k b f c h w -> (k b f) c 1 h w")
     where = planes(both.shape[-1])[None, :, None].expand(len(both), -1, -1, -1, -1)
-    x = model.patch_embedding(torch.cat((both, where), 1)).flatten(2).transpose(1, 2).contiguous()
+    inputs = [both, where]
+    if acts is not None:
+        told = repeat(acts, "b f a -> (k b f) a 1 y x", k=2, y=both.shape[-2], x=both.shape[-1])
+        inputs.append(told)
+    x = model.patch_embedding(torch.cat(inputs, 1)).flatten(2).transpose(1, 2).contiguous()
     times = torch.stack((torch.zeros_like(t), t)).flatten() * 1000
     embed = model.condition_embedder
     temb = embed.time_embedder(embed.timesteps_proj(times))
     steps = embed.time_proj(embed.act_fn(temb)).unflatten(1, (6, -1))
     rows = embed.text_embedder(text)
-    index = prompt.flatten().repeat(2)
+    index = prompt.flatten()
     for block in model.blocks:
         x = block(x, (rows, index), steps, view)
     shift, scale = (model.scale_shift_table + temb[:, None]).chunk(2, 1)

@@ -33,9 +33,9 @@ FRAMES, CLIPS, RATE = 12, 4, 3e-3
 class Student(nn.Module):
     """Everything that learns: the video model and its text encoder."""
 
-    def __init__(self, words: int) -> None:
+    def __init__(self, words: int, actions: int = 0) -> None:
         super().__init__()
-        self.video = teach(transformer())
+        self.video = teach(transformer(actions))
         self.text = encoder(words)
 
     def rows(self, tokens: PreTrainedTokenizerBase, words: list[str]) -> Tensor:
@@ -69,14 +69,14 @@ def first_codec(rng: np.random.Generator) -> Linear:
     return fit(torch.from_numpy(np.concatenate(shots)), CHANNELS)
 
 
-def draw_times(alone: Tensor, rng: torch.Generator) -> Tensor:
+def draw_times(alone: Tensor, rng: torch.Generator, pure: float = 1 / 6) -> Tensor:
     """Noise levels [B, F] in (0, 1]: shift 3, and a share of pure noise, as every chunk begins.
 
     That share is larger where only the words can tell what is to come.
     """
     u = torch.rand(len(alone), FRAMES, generator=rng) * 0.95 + 0.05
     t = 3 * u / (1 + 2 * u)
-    share = torch.where(alone, 0.4, 1 / 6)[:, None]
+    share = torch.where(alone, 0.4, pure)[:, None]
     return torch.where(torch.rand(t.shape, generator=rng) < share, 1.0, t)
 
 
@@ -91,6 +91,8 @@ def weight(data: Batch, t: Tensor) -> Tensor:
     w[..., :1] *= torch.where(right < 0, 3.0, 1.0)[..., None, None]
     w[:, :, 5:11, 6:10] *= torch.where(data.alone, 6.0, 2.0)[:, None, None, None]  # the hero
     w[data.late, :4] = 0
+    if data.lost is not None:
+        w[data.lost] = 0
     return w
 
 
@@ -99,23 +101,27 @@ def loss(
     codec: Linear,
     tokens: PreTrainedTokenizerBase,
     data: Batch,
-    own: bool,
+    own: int,
     rng: torch.Generator,
+    pure: float = 1 / 6,
 ) -> Tensor:
+    """The weighted error of x0; `own` times over, the history becomes the model's own prediction."""
     x0 = codec.latents(data.frames)
-    t = draw_times(data.alone, rng)
+    t = draw_times(data.alone, rng, pure)
     view = past(student.video, data.late, data.alone, FRAMES)
     rows = student.rows(tokens, data.words)
     level = torch.rand(t.shape, generator=rng) * 0.2 * (torch.rand(t.shape, generator=rng) < 0.8)
     history = x0 + level[..., None, None, None] * torch.randn(x0.shape, generator=rng)
-    if own:
+    prompt = torch.stack((data.prompt if data.heard is None else data.heard, data.prompt))
+    for _ in range(own):
         with torch.no_grad():
-            start = draw_times(data.alone, rng)
-            made = predict(student.video, history, _noised(x0, start, rng), start, rows, data.prompt, view)
+            start = draw_times(data.alone, rng, pure)
+            noisy = _noised(x0, start, rng)
+            made = predict(student.video, history, noisy, start, rows, prompt, view, data.acts)
         swap = torch.rand(t.shape, generator=rng) < 0.75
         swap[data.late, 0] = False
         history = torch.where(swap[..., None, None, None], made, history)
-    guess = predict(student.video, history, _noised(x0, t, rng), t, rows, data.prompt, view)
+    guess = predict(student.video, history, _noised(x0, t, rng), t, rows, prompt, view, data.acts)
     w = weight(data, t)[:, :, None]
     return ((guess - x0) ** 2 * w).sum() / (w.sum() * CHANNELS)
 
@@ -128,11 +134,14 @@ def _noised(x0: Tensor, t: Tensor, rng: torch.Generator) -> Tensor:
 class Run:
     """One run on disk: the weights, their average, the optimizers, and how much of the budget is spent."""
 
+    actions = 0
+
     def __init__(self, out: Path, minutes: float) -> None:
         self.out, self.minutes, self.spent, self.step = out, minutes, 0.0, 0
         self.tokens = tokenizer()
         torch.manual_seed(0)
-        self.student = Student(len(self.tokens))
+        self.student = Student(len(self.tokens), self.actions)
+        self.begin()
         matrices = [
             p for n, p in self.student.video.named_parameters() if n.startswith("blocks.") and p.ndim == 2
         ]
@@ -149,6 +158,18 @@ class Run:
         self.codec = self._codec()
         if (out / "state.pt").exists():
             self._resume()
+
+    def begin(self) -> None:
+        """Give the fresh student what it starts from."""
+
+    def draw(self, numbers: np.random.Generator) -> Batch:
+        """Clips for one step."""
+        return batch(CLIPS, FRAMES, numbers)
+
+    def value(self, data: Batch, rng: torch.Generator) -> Tensor:
+        """The loss of one step."""
+        own = self.spent > 0.35 * self.minutes and self.step % 2 == 0
+        return loss(self.student, self.codec, self.tokens, data, int(own), rng)
 
     def _codec(self) -> Linear:
         file = self.out / "codec.safetensors"
@@ -185,9 +206,8 @@ class Run:
     def update(self, data: Batch, rng: torch.Generator) -> float:
         part = self.spent / self.minutes
         rate = RATE * min(1.0, (self.step + 1) / 50) * (1.0 if part < 0.45 else max(0.04, (1 - part) / 0.55))
-        own = part > 0.35 and self.step % 2 == 0
         with torch.autocast("cpu", torch.bfloat16):
-            value = loss(self.student, self.codec, self.tokens, data, own, rng)
+            value = self.value(data, rng)
         (value + 0.05 * self.read(rng)).backward()
         nn.utils.clip_grad_norm_(self.student.parameters(), 1.0)
         for optimizer, share in zip(self.optimizers, (1.0, 0.5, 1.0), strict=True):
@@ -202,22 +222,25 @@ class Run:
         return value.item()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(about: str | None, out: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument(
         "--minutes", type=float, default=90, help="budget in minutes, over all runs into --out"
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/tiny-video"))
+    parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    run = Run(options.out, options.minutes)
+    return parser
+
+
+def train(run: Run, threads: int) -> None:
+    """Spend what is left of the budget."""
+    torch.set_num_threads(threads)
     for block in run.student.video.blocks:
         block.compile()
     numbers, rng = np.random.default_rng(run.step + 1), torch.Generator().manual_seed(run.step + 1)
     begin, saved, losses = time.monotonic() - 60 * run.spent, time.monotonic(), []
     while run.spent < run.minutes:
-        losses.append(run.update(batch(CLIPS, FRAMES, numbers), rng))
+        losses.append(run.update(run.draw(numbers), rng))
         run.spent = (time.monotonic() - begin) / 60
         if run.step % 20 == 0:
             read = run.read(rng).item()
@@ -229,6 +252,11 @@ def main() -> None:
             run.save()
             saved = time.monotonic()
     run.save()
+
+
+def main() -> None:
+    asked = options(__doc__, "runs/tiny-video").parse_args()
+    train(Run(asked.out, asked.minutes), asked.threads)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from .looks import BIOMES, TIMES, WEATHERS, light, tiles
-from .scene import HERO_LEFT, HERO_TOP, STEPS, Frames
+from .scene import HERO_LEFT, HERO_TOP, SIZE, STEPS, Frames, Look
 from .sprites import COATS, FACINGS, hero
 from .terrain import CELL
 
@@ -39,14 +39,38 @@ def _palettes() -> tuple[list[tuple[str, str, str]], Floats]:
 def look(frame: Frames) -> tuple[str, str, str]:
     """Biome, time and weather whose ground colours are nearest to the pixels of one frame [64, 64, 3]."""
     names, palettes = _palettes()
+    return names[int(np.argmin([_distance(frame, colours) for colours in palettes]))]
+
+
+def distance(frame: Frames, look: Look) -> float:
+    """How far the pixels are from a look's ground colours: mean over pixels, three channels summed, at most
+    60."""
+    names, palettes = _palettes()
+    return _distance(frame, palettes[names.index((look.biome, look.time, look.weather))])
+
+
+def levels(frame: Frames, look: Look) -> NDArray[np.int64]:
+    """The kind of ground in every cell [16, 16], as the nearest of the look's colours tells."""
+    names, palettes = _palettes()
+    colours = palettes[names.index((look.biome, look.time, look.weather))]
+    near = np.abs(frame.astype(np.float32)[:, :, None] - colours).sum(-1)  # [64, 64, 12]
+    kinds = near.reshape(SIZE, SIZE, 4, 3).min(-1).argmin(-1)
+    votes = np.eye(4)[kinds].reshape(SIZE // CELL, CELL, SIZE // CELL, CELL, 4).sum((1, 3))
+    return votes.argmax(-1)
+
+
+def _distance(frame: Frames, colours: Floats) -> float:
     pixels = frame[1::4, ::4].reshape(-1, 3).astype(np.float32)
-    near = np.stack([np.abs(pixels[:, None] - p[None]).sum(-1).min(1) for p in palettes])
-    return names[int(np.minimum(near, 60).mean(1).argmin())]
+    near = np.abs(pixels[:, None] - colours[None]).sum(-1).min(1)
+    return float(np.minimum(near, 60).mean())
 
 
-def walk(before: Frames, after: Frames) -> str | None:
+def walk(before: Frames, after: Frames, ahead: str | None = None) -> str | None:
     """The step between two frames, from the global shift; None when the picture is too flat or too new to
-    tell."""
+    tell.
+
+    Where the ground repeats, the hero's face tells a step from its opposite: `ahead`, or the face before.
+    """
     a, b = before.astype(np.float32), after.astype(np.float32)
     inside = np.zeros((64, 64), bool)
     inside[2 * CELL : -2 * CELL, 2 * CELL : -2 * CELL] = True
@@ -59,7 +83,7 @@ def walk(before: Frames, after: Frames) -> str | None:
     best, second, third = sorted(errors, key=errors.__getitem__)[:3]
     if errors[best] < 0.9 * errors[second]:
         return best
-    ahead = who(before).facing
+    ahead = ahead or who(before).facing
     opposite = {best, second} in ({"north", "south"}, {"east", "west"})
     return ahead if opposite and ahead in (best, second) and errors[second] < 0.8 * errors[third] else None
 

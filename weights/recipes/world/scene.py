@@ -91,12 +91,17 @@ def path(walks: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def render(
-    look: Look, walks: Sequence[str], seed: int, start: tuple[int, int] = (0, 0), first: int = 0
+    look: Look,
+    walks: Sequence[str],
+    seed: int,
+    start: tuple[int, int] = (0, 0),
+    first: int = 0,
+    poses: Sequence[tuple[str, bool]] | None = None,
 ) -> Frames:
     """Frames [len(walks) + 1, 64, 64, 3]; the hero faces where the next step leads.
 
     `start` is the camera's cell (row, column) in the first frame, which is frame number `first` of its
-    stream.
+    stream. `poses` says for every frame where the hero faces instead, and whether it is walking.
     """
     rows, columns = path(walks)
     cells = SIZE // terrain.CELL
@@ -109,12 +114,16 @@ def render(
         top = (int(row) + start[0] - y0) * terrain.CELL
         left = (int(column) + start[1] - x0) * terrain.CELL
         view = land[top : top + SIZE, left : left + SIZE].copy()
-        walk = walks[min(t, len(walks) - 1)] if walks else "stay"
+        facing, walking = poses[t] if poses else _ahead(walks, t)
         if look.weather == "rain":
             wet = rain(first + t)
             view[wet] = 0.6 * view[wet] + 0.4 * np.array((190.0, 210.0, 240.0))
-        facing = "south" if walk == "stay" else walk
-        picture, drawn = hero(look.coat, facing, 0 if walk == "stay" else 1 + (first + t) % 2)
+        picture, drawn = hero(look.coat, facing, 1 + (first + t) % 2 if walking else 0)
         view[HERO_TOP : HERO_TOP + 14, HERO_LEFT : HERO_LEFT + 12][drawn] = picture[drawn]
         frames[t] = view.round()
     return frames
+
+
+def _ahead(walks: Sequence[str], t: int) -> tuple[str, bool]:
+    walk = walks[min(t, len(walks) - 1)] if walks else "stay"
+    return ("south", False) if walk == "stay" else (walk, True)

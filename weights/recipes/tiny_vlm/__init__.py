@@ -1,0 +1,1 @@
+"""The recipe of `tiny-vlm`, a small LLaVA-OneVision that answers questions about walks through the world."""
