@@ -1,0 +1,117 @@
+"""Published Doc-to-LoRA checkpoints are pickles; here they are read and nothing in them runs.
+
+They hold tensors and the dataclasses of the training code. torch's own reader of weights builds the tensors,
+and inert stand-ins, which only keep what they are given, take the place of the dataclasses by name. A file
+that asks for anything else is refused before any of it is unpickled.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from streamgen.errors import UsageError
+from streamgen.models.checkpoint import UnsafeWeightsError
+
+TRUST = "ask for a safetensors file, or convert it where you trust it"
+
+
+class Facts:
+    """Stands in for a dataclass: its fields are data, its name is the one in the file."""
+
+    def __init__(self, *values: object) -> None:
+        self.values = values
+        self.fields: dict[str, Any] = {}
+
+    def __setstate__(self, state: object) -> None:
+        if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+            raise pickle.UnpicklingError(f"the fields of {type(self).__name__} are no dictionary")
+        self.fields = dict(state)
+
+
+class HypernetConfig(Facts):
+    """ctx_to_lora: sizes and switches of the hypernetwork."""
+
+
+class AggregatorConfig(Facts):
+    """ctx_to_lora: sizes of the Perceiver."""
+
+
+class CtxEncoderArguments(Facts):
+    """ctx_to_lora: which model reads the document, and how."""
+
+
+class LoraConfig(Facts):
+    """peft: rank, strength and target modules."""
+
+
+class LoraRuntimeConfig(Facts):
+    """peft: says nothing about the weights."""
+
+
+class Choice(Facts):
+    """An enum value of peft or of ctx_to_lora."""
+
+
+STAND_INS: dict[str, type[Facts]] = {
+    "ctx_to_lora.modeling.hypernet.HypernetConfig": HypernetConfig,
+    "ctx_to_lora.modeling.aggregator.AggregatorConfig": AggregatorConfig,
+    "ctx_to_lora.modeling.aggregator.AGGREGATOR_TYPE": Choice,
+    "ctx_to_lora.pooling.POOL_FN": Choice,
+    "ctx_to_lora.modeling.ctx_encoder.CTX_ENCODER_TYPE": Choice,
+    "ctx_to_lora.configs.CtxEncoderArguments": CtxEncoderArguments,
+    "peft.tuners.lora.config.LoraConfig": LoraConfig,
+    "peft.tuners.lora.config.LoraRuntimeConfig": LoraRuntimeConfig,
+    "peft.utils.peft_types.PeftType": Choice,
+    "peft.utils.peft_types.TaskType": Choice,
+}
+
+
+def read_pickle(path: Path) -> dict[str, Any]:
+    """Tensors and facts of a published file; dataclasses come as dictionaries of their fields."""
+    if not path.is_file():
+        raise UsageError(f"There is no {path}; give the pytorch_model.bin of a Doc-to-LoRA checkpoint.")
+    _refuse_strangers(path)
+    try:
+        with torch.serialization.safe_globals([(cls, name) for name, cls in STAND_INS.items()]):
+            tree = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a pickle is a program, and a damaged or hostile one may fail in any way
+        _refuse(path, error)
+    if not isinstance(tree, dict) or not all(isinstance(name, str) for name in tree):
+        raise UsageError(f"{path} holds a {type(tree).__name__} and no named weights; give a checkpoint.")
+    return {name: plain(value) for name, value in tree.items()}
+
+
+def plain(value: Any) -> Any:
+    """The same facts without stand-ins."""
+    if isinstance(value, Choice):
+        return value.values[0] if value.values else None
+    if isinstance(value, Facts):
+        return {name: plain(field) for name, field in value.fields.items()}
+    if isinstance(value, dict):
+        return {name: plain(field) for name, field in value.items()}
+    if isinstance(value, list | tuple | set):
+        return type(value)(plain(item) for item in value)
+    return value
+
+
+def _refuse_strangers(path: Path) -> None:
+    """Read which names the pickle asks for, without building anything."""
+    try:
+        asked = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception as error:  # as above
+        _refuse(path, error)
+    strangers = sorted(set(asked) - STAND_INS.keys())
+    if strangers:
+        raise UnsafeWeightsError(
+            f"{path} asks for {', '.join(strangers)}, which is no part of a Doc-to-LoRA checkpoint and could "
+            f"run code; it was not read. If you expected weights, {TRUST}."
+        )
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    raise UnsafeWeightsError(
+        f"{path} is damaged, or holds more than tensors and settings; it was not read. If you expected "
+        f"weights, {TRUST}."
+    ) from error

@@ -1,0 +1,75 @@
+"""DocToLora: a language model that reads a document once and from then on knows it by an adapter.
+
+    reader = DocToLora(model, load_doc_lora(path))
+    adapter = reader.internalize(tokenizer, "The castle lies in the north. ...", chunk_tokens=512)
+    with applied(model, adapter):
+        ...                                 # ask; the document is not in the prompt
+
+Shapes: C chunks, S tokens, L layers, M modules, r rank, z latent size.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from streamgen.errors import UsageError
+from streamgen.models.attend import Attend
+from streamgen.models.doc_lora_adapter import Adapter
+from streamgen.models.doc_lora_chunks import Affixes, document_ids, split
+from streamgen.models.doc_lora_encoder import features
+from streamgen.models.doc_lora_loading import Loaded, affixes_of
+
+Plan = Callable[[int], Sequence[Attend]]  # attention over so many new tokens and nothing before them
+
+
+class DocToLora:
+    """A stock causal model and a hypernetwork; the document is read by the layers of the model itself."""
+
+    def __init__(self, model: Any, loaded: Loaded, affixes: Affixes | None = None) -> None:
+        config = loaded.network.config
+        decoder = model.get_decoder()
+        layers, width = len(decoder.layers), decoder.get_input_embeddings().weight.shape[1]
+        if (layers, width) != (config.layers, config.width):
+            trained = f"{config.layers} layers of width {config.width}"
+            raise UsageError(
+                f"This hypernetwork was trained with {loaded.base or 'a model'} of {trained} and the model "
+                f"has {layers} layers of width {width}; give the model that belongs to it."
+            )
+        self.model = model
+        self.network = loaded.network
+        self.affixes = affixes or affixes_of(loaded)
+
+    def internalize(
+        self, tokenizer: Any, document: str, chunk_tokens: int | None = None, **how: Any
+    ) -> Adapter:
+        """The adapter of a text; see `internalize_ids`."""
+        return self.internalize_ids(document_ids(tokenizer, document, self.affixes), chunk_tokens, **how)
+
+    @torch.no_grad()
+    def internalize_ids(
+        self,
+        ids: Sequence[int],
+        chunk_tokens: int | None = None,
+        scalers: Sequence[float] = (),
+        bias: float = 1.0,
+        plan: Plan | None = None,
+    ) -> Adapter:
+        """The adapter of a document given as tokens, affixes included.
+
+        Without `chunk_tokens` it is read in one piece, as by the published `internalize`. Chunks are read one
+        after the other, so memory is that of one. `scalers`, one a chunk, and `bias` weigh them in the sum.
+        A model that streams needs `plan`, which opens the attention of a chunk.
+        """
+        chunks = split(ids, self.affixes, chunk_tokens)
+        latents = torch.cat([self._read(chunk, plan) for chunk in chunks])
+        return self.network.combine(self.network.factors(latents), scalers, bias)
+
+    def _read(self, chunk: Sequence[int], plan: Plan | None) -> Tensor:
+        """One chunk as latents [1, L, M, r, z]; the layers go through the Perceiver one by one."""
+        device = self.model.get_input_embeddings().weight.device
+        ids = torch.tensor([chunk], device=device)
+        heard = features(self.model, ids, attends=None if plan is None else plan(len(chunk)))
+        home = self.network.head.weight.device
+        return torch.cat([self.network.latents(layer[:, None].to(home)) for layer in heard], 1)
