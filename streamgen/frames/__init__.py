@@ -1,17 +1,26 @@
-"""Frames out to files and pipes (mp4, y4m, raw, NUT, MJPEG, PNG folder)."""
+"""Frames in from files, pipes, servers and cameras, and out to files and pipes."""
 
 from streamgen.frames.clip import Clip, FrameWriter, WriteError
 from streamgen.frames.formats import FORMATS, Format, format_of
 from streamgen.frames.opening import open_writer
+from streamgen.frames.read_errors import DamagedVideoError, NoVideoError, ReadError, SourceLostError
+from streamgen.frames.reader import Frame, Reader, read
 from streamgen.frames.scale import enlarge
 
 __all__ = [
     "FORMATS",
     "Clip",
+    "DamagedVideoError",
     "Format",
+    "Frame",
     "FrameWriter",
+    "NoVideoError",
+    "ReadError",
+    "Reader",
+    "SourceLostError",
     "WriteError",
     "enlarge",
     "format_of",
     "open_writer",
+    "read",
 ]

@@ -1,0 +1,19 @@
+"""What is counted while a source is read; the reading thread writes, anyone may look."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass
+class Tally:
+    """Counts of one reading."""
+
+    decoded: int = 0  # good frames, taken or not
+    damaged: int = 0  # places where data were broken
+    reconnects: int = 0
+    time: Fraction | None = None  # of the last good frame
+    length: Fraction | None = None  # as the header says
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.time is None else float(self.time)
