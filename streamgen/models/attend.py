@@ -3,7 +3,7 @@
 Shapes: B streams, Q queries, T staged tokens, Hq query heads, H key heads, D head dim.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -18,3 +18,11 @@ class Attend(Protocol):
     def store(self, k: Tensor, v: Tensor) -> None:
         """Remember k, v [B, T, H, D] and answer nothing."""
         ...
+
+
+@runtime_checkable
+class Capping(Protocol):
+    """An Attend whose scores become softcap * tanh(score / softcap), as Gemma 2 wants; 0 = as they are."""
+
+    @property
+    def softcap(self) -> float: ...

@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from streamgen.errors import UsageError
-from streamgen.models.attend import Attend
+from streamgen.models.attend import Attend, Capping
 
 NAME = "streamgen"
 # Arguments that some models hand to attention and that no `Attend` can honour.
-FOREIGN = {"softcap": "soft-capped scores", "s_aux": "learned sink scores"}
+FOREIGN = {"s_aux": "learned sink scores"}
 
 
 def stream_attention(model: PreTrainedModel) -> None:
@@ -53,6 +53,7 @@ def attend_through(
     attends: Sequence[Attend] | None = None,
     scaling: float | None = None,
     dropout: float = 0.0,
+    softcap: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """query [B, Hq, T, D], key and value [B, H, T, D] of new tokens only -> [B, T, Hq, D]."""
@@ -73,6 +74,11 @@ def attend_through(
     if scaling is not None and scaling != head_dim**-0.5:
         query = query * (scaling * head_dim**0.5)  # an Attend scales by 1/sqrt(D)
     attend = attends[_layer(module)]
+    if softcap and not (isinstance(attend, Capping) and attend.softcap == softcap):
+        raise UsageError(
+            f"{type(module).__name__} wants scores soft-capped at {softcap:g}, and these Attends do not cap "
+            "them so; plan them with a kernel that was chosen for a Need(softcap=...)."
+        )
     return attend(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)), None
 
 

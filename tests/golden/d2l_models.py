@@ -1,6 +1,7 @@
 """The recorded Doc-to-LoRA runs: a stock base model, its hypernetwork, and the numbers of the public code."""
 
 import json
+import zipfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -78,7 +79,9 @@ def base_model(folder: Path, attention: str = "eager") -> Any:
 
 
 def mended(pickle: Path, folder: Path) -> Path:
-    """A copy of a recorded pickle in which the slip of its README is undone; a sound one stays as it is."""
+    """A copy of a recorded checkpoint without the slip of its README; a sound one stays as it is."""
     copy = folder / pickle.name
-    copy.write_bytes(pickle.read_bytes().replace(SLIP, MEND))
+    with zipfile.ZipFile(pickle) as old, zipfile.ZipFile(copy, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(SLIP, MEND))
     return copy

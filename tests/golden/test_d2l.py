@@ -12,6 +12,7 @@ from streamgen.models.doc_lora_loading import load_doc_lora
 from tests.golden.d2l_models import CASES, FOLDERS, PICKLES, mended, recorded
 from tests.golden.fixtures import named
 
+
 def each(cases: list[tuple[Path, str]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("folder", "case"), cases, ids=lambda value: getattr(value, "name", value))
 
