@@ -59,21 +59,22 @@ def _error(kernel: Kernel, need: Need) -> float:
         raise KernelError(_refusal(kernel, need, "answers with NaN or infinity"))
     if bool((out == out.flatten()[0]).all()):
         raise KernelError(_refusal(kernel, need, "answers with one constant, a black picture"))
-    worst = max(_compare(trial, q[index], out[index]) for index, trial in enumerate(trials))
+    worst = max(_compare(trial, q[index], out[index], need.softcap) for index, trial in enumerate(trials))
     if worst > TOLERANCE[need.dtype]:
         wrong = f"is off by {worst:.1e} of its answer where {TOLERANCE[need.dtype]:.0e} is allowed"
         raise KernelError(_refusal(kernel, need, wrong))
     return worst
 
 
-def _compare(trial: Trial, q: Tensor, out: Tensor) -> float:
+def _compare(trial: Trial, q: Tensor, out: Tensor, softcap: float) -> float:
     """The worst relative error among evenly spread queries of one cache."""
     view, layer = trial.layer.view, trial.layer
     rows = torch.linspace(0, len(q) - 1, min(len(q), ROWS), device=q.device).long()
     mask = trial.mask.dense(view.past, view.tokens, q.device)
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     keys, values = layer.k[view.slots].to(wide), layer.v[view.slots].to(wide)
-    truth = dense_attention(q[rows].to(wide), keys, values, None if mask is None else mask[rows])
+    hidden = None if mask is None else mask[rows]
+    truth = dense_attention(q[rows].to(wide), keys, values, hidden, softcap)
     lost = (out[rows].to(wide) - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)
     return float(lost.max())
 

@@ -77,6 +77,7 @@ class Need:
     tokens: int
     visible: int  # tokens of the longest view
     capability: tuple[int, int] | None = None  # of a CUDA device
+    softcap: float = 0.0  # scores become softcap * tanh(score / softcap); 0 = as they are
 
     def __post_init__(self) -> None:
         if self.q_heads % self.kv_heads:
@@ -86,7 +87,7 @@ class Need:
             )
 
     @classmethod
-    def of(cls, stages: Sequence[Staged], q_heads: int) -> "Need":
+    def of(cls, stages: Sequence[Staged], q_heads: int, softcap: float = 0.0) -> "Need":
         """The need of staged caches that are attended to in one batch."""
         layers = [layer for stage in stages for layer in stage.layers()]
         views = [layer.view for layer in layers]
@@ -108,6 +109,7 @@ class Need:
             tokens=stages[0].tokens,
             visible=max(view.past + view.tokens for view in views),
             capability=torch.cuda.get_device_capability(k.device) if k.device.type == "cuda" else None,
+            softcap=softcap,
         )
 
 

@@ -1,8 +1,9 @@
 """The kernels by name, and the choice among them."""
 
+from dataclasses import replace
 from functools import cache
 
-from streamgen.attention.contract import Kernel, KernelError, Need
+from streamgen.attention.contract import Kernel, KernelError, Lack, Need
 from streamgen.attention.kernels.flash import Flash
 from streamgen.attention.kernels.flashinfer import Flashinfer
 from streamgen.attention.kernels.flex import Flex
@@ -19,6 +20,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "cpu": ("sdpa", "segments"),
     "cuda": ("varlen", "flashinfer", "flash", "sdpa"),
 }
+CAPPING = ("reference", "flex")  # kernels that can cap scores softly (Gemma 2)
 
 
 @cache
@@ -50,13 +52,27 @@ def choose(name: str, need: Need) -> Kernel:
     if name == AUTO:
         return _best(need)
     kernel = named(name)
-    lack = kernel.lacks(need)
+    lack = _uncapped(kernel, need) or kernel.lacks(need)
     if lack is not None:
         raise KernelError(f"The kernel {name!r} was asked for and cannot serve: {lack}")
-    return kernel
+    return _capping(kernel, need.softcap)
 
 
 def _best(need: Need) -> Kernel:
-    usable = [kernels()[name] for name in ORDER.get(need.device, ("sdpa",))]
+    names = (CAPPING[0],) if need.softcap else ORDER.get(need.device, ("sdpa",))
+    usable = [kernels()[name] for name in names]
     usable = [kernel for kernel in usable if kernel.lacks(need) is None]
-    return min(usable, key=lambda kernel: kernel.detours(need))
+    return _capping(min(usable, key=lambda kernel: kernel.detours(need)), need.softcap)
+
+
+def _uncapped(kernel: Kernel, need: Need) -> Lack | None:
+    if need.softcap and kernel.name not in CAPPING:
+        choices = " or ".join(repr(name) for name in CAPPING)
+        return Lack(f"{kernel.name!r} has no soft-capped scores, which this model wants", f"choose {choices}")
+    return None
+
+
+def _capping(kernel: Kernel, softcap: float) -> Kernel:
+    if softcap and isinstance(kernel, (Reference, Flex)):
+        return replace(kernel, softcap=softcap)
+    return kernel

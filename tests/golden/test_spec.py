@@ -1,4 +1,4 @@
-"""Token trees against numbers recorded by decoding each path on its own, and the acceptance probabilities."""
+"""Token trees against numbers recorded by decoding each path alone; acceptance probabilities."""
 
 import json
 
@@ -6,6 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from streamgen.kv.arena import Arena
+from streamgen.models.lm import load_language_model
+from streamgen.pipelines.text_memory import TextMemory
 from streamgen.sampling.dice import Dice
 from streamgen.sampling.tree import TokenTree
 from streamgen.sampling.tree_verify import acceptance, residual, verify_drawn, verify_greedy
@@ -72,3 +75,26 @@ def test_the_token_after_the_recorded_children_has_the_recorded_distribution(num
     assert all(
         out.get((token,), 0.0) == pytest.approx(chance, abs=1e-12) for token, chance in recorded.items()
     )
+
+
+@pytest.mark.parametrize("attention", ["reference", "sdpa", "segments", "flex"])
+def test_one_pass_over_the_tree_says_what_each_path_said_alone_and_keeps_the_recorded_keys(
+    attention: str,
+) -> None:
+    tree, recorded = recorded_tree()
+    model = load_language_model(ROOT / "spec", torch.float32)
+    prefix = recorded["prefix"].tolist()
+    with TextMemory(model, Arena(), 64, 1, 32, attention, page_size=4) as memory:
+        past = memory.open()
+        with memory.passing([past], [prefix[:-1]]) as answer:
+            answer.commit()
+        with memory.passing([past], [tree.tokens], [tree.parents]) as answer:
+            nodes = [0, *(node + 1 for node in recorded["accepted_nodes"].tolist())]
+            answer.commit([nodes])
+        truth = torch.cat([recorded["prefix_logits"][None], recorded["node_logits"]])
+        torch.testing.assert_close(answer.logits[0], truth, atol=1e-4, rtol=1e-4)
+        [cache] = past.caches
+        for layer in range(model.layers):
+            for kept, name in zip(cache.read(layer), ("committed_keys", "committed_values"), strict=True):
+                expected = recorded[name][layer].transpose(0, 1)
+                torch.testing.assert_close(kept, expected, atol=1e-4, rtol=1e-4)

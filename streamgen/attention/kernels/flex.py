@@ -5,8 +5,9 @@ inside a torch.compile'd block, where it becomes one fused kernel that skips the
 Shapes: B caches, Q queries, T staged, N visible tokens, P pages, S page size, M pages of a view, D head dim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from einops import rearrange
@@ -23,6 +24,7 @@ QUERY_BLOCK = 128
 @dataclass(frozen=True)
 class Flex:
     name: str = "flex"
+    softcap: float = 0.0
     masks: frozenset[MaskKind] = frozenset(MASKS)
     paged: bool = True
 
@@ -38,7 +40,7 @@ class Flex:
         return not (need.paged or need.one_run)
 
     def plan(self, stages: Sequence[Staged], q_heads: int) -> Sequence[Attend]:
-        return each_layer(stages, q_heads, _prepare, _FlexAttend)
+        return each_layer(stages, q_heads, _prepare, partial(_FlexAttend, softcap=self.softcap))
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def _pages(view: View, pool_slots: int, dense: Tensor | None) -> _Pages:
 class _FlexAttend:
     memory: Memory
     prepared: _Prepared
+    softcap: float
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self.memory.refuse_other_queries(q, self.prepared.kind)
@@ -136,8 +139,16 @@ class _FlexAttend:
             rearrange(q, "q h d -> 1 h q d"),
             rearrange(k, "n h d -> 1 h n d"),
             rearrange(v, "n h d -> 1 h n d"),
+            score_mod=_capping(self.softcap) if self.softcap else None,
             block_mask=blocks,
             enable_gqa=q.shape[1] != k.shape[1],
         )
         assert isinstance(out, Tensor), "flex_attention answers with a tensor when no LSE is asked for"
         return rearrange(out, "1 h q d -> q h d")
+
+
+def _capping(softcap: float) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
+    def capped(score: Tensor, b: Tensor, h: Tensor, q: Tensor, n: Tensor) -> Tensor:
+        return softcap * torch.tanh(score / softcap)
+
+    return capped

@@ -1,0 +1,243 @@
+"""What texts remember of themselves: one paged pool for each window of the model, and the pass over them.
+
+Layers with the same window share pages and tables; a text is one cache in each of these groups. Nothing is
+allocated for what a window will let go. Shapes: B texts, T staged tokens, V vocabulary.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from streamgen.attention.check import checked
+from streamgen.attention.contract import Attend, Need
+from streamgen.errors import UsageError
+from streamgen.kv.arena import Arena
+from streamgen.kv.cache import KVCache
+from streamgen.kv.errors import OutOfPagesError
+from streamgen.kv.geometry import Geometry
+from streamgen.kv.masks import Causal, Mask, Tree
+from streamgen.kv.pool import PagePool
+from streamgen.kv.prefix import PrefixIndex
+from streamgen.kv.retention import KeepAll, SinkWindow
+from streamgen.kv.stage import Stage
+from streamgen.kv.swap import Swapped, swap_in, swap_out
+from streamgen.models.lm import LanguageModel
+
+PAGE_SIZE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class WindowGroup:
+    """The layers that see equally far, and their pages."""
+
+    window: int | None  # keys that a token sees, itself included
+    layers: tuple[int, ...]
+    pool: PagePool
+    prefixes: PrefixIndex
+
+    def pages(self, tokens: int, staged: int) -> int:
+        """The most pages that a text alone holds with so many tokens, the last `staged` being computed."""
+        size = self.pool.geometry.page_size
+        if self.window is None or tokens <= self.window:
+            return -(-tokens // size)
+        return -(-(min(tokens, self.window - 1 + staged)) // size) + 1
+
+    def mask(self, parents: tuple[int, ...] | None) -> Mask:
+        return Causal(self.window) if parents is None else Tree(parents, self.window)
+
+
+class Past:
+    """What one text remembers: a cache in every group. `length` counts all tokens, remembered or let go."""
+
+    def __init__(self, memory: "TextMemory", caches: Sequence[KVCache], length: int) -> None:
+        self.memory = memory
+        self.caches = tuple(caches)
+        self.length = length
+
+    def fork(self) -> "Past":
+        """Share every page; whoever writes first copies what it touches."""
+        return Past(self.memory, [cache.fork() for cache in self.caches], self.length)
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the last tokens; refused where a window has let go what would be seen again."""
+        for group, cache in zip(self.memory.groups, self.caches, strict=True):
+            needed = self.length - tokens
+            if group.window is not None:
+                needed = min(needed, group.window - 1)
+            if not 0 <= tokens <= self.length or cache.tokens - tokens < needed:
+                raise UsageError(
+                    f"A text of {self.length} tokens cannot be rewound by {tokens}: {cache.tokens} are kept "
+                    f"for a window of {group.window}; fork() before, give the memory slack, or rewind less."
+                )
+        for cache in self.caches:
+            cache.rewind(tokens)
+        self.length -= tokens
+
+    def close(self) -> None:
+        for cache in self.caches:
+            cache.close()
+
+
+@dataclass
+class Pass:
+    """The answer of one pass over staged tokens; what is not committed leaves no trace."""
+
+    logits: Tensor  # [B, T, V], or of the last tokens only
+    pasts: Sequence[Past]
+    stages: Sequence[Sequence[Stage]]  # of each text, one a group
+
+    def commit(self, keep: Sequence[Sequence[int]] | None = None) -> None:
+        """Remember the staged tokens of every text, or those in `keep`: an accepted path."""
+        for number, (past, stages) in enumerate(zip(self.pasts, self.stages, strict=True)):
+            kept = None if keep is None else keep[number]
+            count = stages[0].tokens if kept is None else len(kept)
+            for stage in stages:
+                stage.commit(kept)
+            past.length += count
+
+
+class TextMemory:
+    """The pages of one language model, drawn on one budget; leaving the with-block gives them back."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        arena: Arena,
+        tokens: int,
+        texts: int,
+        staged: int,
+        attention: str,
+        page_size: int = PAGE_SIZE,
+        slack: int = 0,
+        name: str = "text memory",
+    ) -> None:
+        """Room for `tokens` in all; where there is a window, for `texts` windows if that is less.
+
+        staged: the most tokens of one pass. slack: how many remembered tokens a window can take back.
+        """
+        self.model = model
+        self.attention = attention
+        self.slack = slack
+        self._version = 0
+        groups = []
+        with ExitStack() as undo:
+            for window in dict.fromkeys(model.windows):
+                layers = tuple(layer for layer, seen in enumerate(model.windows) if seen == window)
+                geometry = Geometry(len(layers), model.kv_heads, model.head_dim, page_size, model.dtype)
+                pages = -(-tokens // page_size)
+                if window is not None:
+                    pages = min(pages, texts * (-(-(window - 1 + staged + slack) // page_size) + 2))
+                pool = undo.enter_context(PagePool(arena, geometry, pages, f"{name}, window {window}"))
+                groups.append(WindowGroup(window, layers, pool, PrefixIndex(pool)))
+            self._held = undo.pop_all()
+        self.groups: tuple[WindowGroup, ...] = tuple(groups)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._held.close()
+
+    def open(self, name: str = "") -> Past:
+        """An empty past."""
+        caches = []
+        for group in self.groups:
+            retention = KeepAll() if group.window is None else SinkWindow(group.window + self.slack)
+            caches.append(group.pool.cache(retention, name=name))
+        return Past(self, caches, 0)
+
+    def adopt(self, past: Past, tokens: Sequence[int]) -> int:
+        """Let an empty past begin with pages that are known; returns how many tokens need no computing."""
+        pairs = list(zip(self.groups, past.caches, strict=True))
+        found = [group.prefixes.adopt(cache, tokens, self._extra) for group, cache in pairs]
+        past.length = min(found)
+        for (_, cache), count in zip(pairs, found, strict=True):
+            cache.rewind(count - past.length)
+        return past.length
+
+    def publish(self, past: Past, tokens: Sequence[int]) -> None:
+        """Let later texts begin with these tokens, as far as no window has let any of them go."""
+        for group, cache in zip(self.groups, past.caches, strict=True):
+            if cache.tokens == past.length:
+                group.prefixes.publish(cache, tokens[: past.length], self._extra)
+
+    def forget_prefixes(self) -> None:
+        """What was published counts no more: the weights have changed."""
+        self._version += 1
+
+    @property
+    def _extra(self) -> str:
+        return str(self._version)
+
+    def free_for(self, tokens: int, staged: int, texts: int = 1) -> bool:
+        """Whether every group has the free pages that so many texts of this length need."""
+        return all(texts * group.pages(tokens, staged) <= group.pool.pages.free for group in self.groups)
+
+    @contextmanager
+    def passing(
+        self,
+        pasts: Sequence[Past],
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[tuple[int, ...]] | None = None,
+        last: int = 0,
+    ) -> Iterator[Pass]:
+        """Compute equally many tokens of every text behind its past, as a chain or as trees.
+
+        Room for all of them is found first, or OutOfPagesError is raised and nothing has changed.
+        """
+        trees = [None] * len(pasts) if parents is None else list(parents)
+        with ExitStack() as undo:
+            stages = [
+                [
+                    undo.enter_context(cache.stage(len(ids), group.mask(tree)))
+                    for group, cache in zip(self.groups, past.caches, strict=True)
+                ]
+                for past, ids, tree in zip(pasts, tokens, trees, strict=True)
+            ]
+            places = [
+                [past.length + depth for depth in (range(len(ids)) if tree is None else Tree(tree).depths)]
+                for past, ids, tree in zip(pasts, tokens, trees, strict=True)
+            ]
+            device = self.model.device
+            ids, positions = (torch.tensor(rows, device=device) for rows in (list(map(list, tokens)), places))
+            with torch.inference_mode():
+                logits = self.model(ids, positions, self._attends(stages), last)
+            yield Pass(logits, pasts, stages)
+
+    def _attends(self, stages: Sequence[Sequence[Stage]]) -> list[Attend]:
+        """One Attend a layer, from the caches of its group."""
+        by_layer: dict[int, Attend] = {}
+        for number, group in enumerate(self.groups):
+            mine = [row[number] for row in stages]
+            need = Need.of(mine, self.model.q_heads, self.model.softcap)
+            kernel = checked(self.attention, need)
+            by_layer |= dict(zip(group.layers, kernel.plan(mine, self.model.q_heads), strict=True))
+        return [by_layer[layer] for layer in range(self.model.layers)]
+
+
+def park(pasts: Sequence[Past]) -> list[Swapped]:
+    """Move texts that share pages to host memory together, each shared page once."""
+    columns = zip(*[past.caches for past in pasts], strict=True)
+    return [swap_out(caches) for caches in columns]
+
+
+def unpark(memory: TextMemory, parked: Sequence[Swapped]) -> None:
+    """Bring them back into every group or into none."""
+    for group, swapped in zip(memory.groups, parked, strict=True):
+        if len(swapped.stored) > group.pool.pages.free:
+            raise OutOfPagesError(
+                f"{len(swapped.stored)} pages come back and {group.pool.pages.free} are free; wait for a "
+                "text to end, or build the memory for more tokens."
+            )
+    for swapped in parked:
+        swap_in(swapped)
