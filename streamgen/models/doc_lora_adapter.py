@@ -36,6 +36,11 @@ class Adapter:
         """Bytes of both factors of every layer."""
         return sum(a.nbytes + b.nbytes for a, b in self.matrices().values())
 
+    @property
+    def sizes(self) -> dict[str, tuple[int, int, int]]:
+        """Layers, inputs and outputs of every module."""
+        return {name: (len(a), a.shape[2], b.shape[2]) for name, (a, b) in self.told.items()}
+
     def matrices(self) -> dict[str, tuple[Tensor, Tensor]]:
         """A and B of every module with everything in them: what was told, then what was learned."""
         whole: dict[str, tuple[Tensor, Tensor]] = {}
@@ -79,9 +84,7 @@ def stack(adapters: Sequence[Adapter]) -> Adapter:
 
 
 def _of_one_network(one: Adapter, other: Adapter) -> bool:
-    if one.alpha != other.alpha or one.told.keys() != other.told.keys():
-        return False
-    if one.learned.keys() != other.learned.keys() or _sizes(one) != _sizes(other):
+    if one.alpha != other.alpha or one.sizes != other.sizes or one.learned.keys() != other.learned.keys():
         return False
     pairs = [
         (mine, theirs)
@@ -89,7 +92,3 @@ def _of_one_network(one: Adapter, other: Adapter) -> bool:
         for mine, theirs in zip(one.learned[name], other.learned[name], strict=True)
     ]
     return all(mine is theirs or torch.equal(mine, theirs) for mine, theirs in pairs)
-
-
-def _sizes(adapter: Adapter) -> dict[str, tuple[int, int, int]]:
-    return {name: (len(a), a.shape[2], b.shape[2]) for name, (a, b) in adapter.told.items()}

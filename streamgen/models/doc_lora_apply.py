@@ -50,9 +50,14 @@ class MergedLinear(nn.Linear):
 
     def __init__(self, base: nn.Linear, change: Tensor) -> None:
         nn.Module.__init__(self)
+        self._stands_for = (base,)  # in a tuple, so that its weights are not counted as ours
         self.in_features, self.out_features = base.in_features, base.out_features
         self.weight = nn.Parameter((base.weight.float() + change).to(base.weight.dtype), requires_grad=False)
         self.bias = base.bias
+
+    @property
+    def base(self) -> nn.Linear:
+        return self._stands_for[0]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
@@ -79,10 +84,10 @@ def applied(model: Any, adapters: Adapter | Sequence[Adapter]) -> Iterator[None]
     listed = [adapters] if isinstance(adapters, Adapter) else list(adapters)
     if not listed:
         raise UsageError("No adapter was given to apply; give at least one.")
-    rows = {name: _padded([adapter.matrices()[name] for adapter in listed]) for name in listed[0].told}
     alpha = listed[0].alpha
-    if any(adapter.alpha != alpha or adapter.told.keys() != rows.keys() for adapter in listed):
+    if any(adapter.alpha != alpha or adapter.sizes != listed[0].sizes for adapter in listed):
         raise UsageError("Adapters of different hypernetworks cannot share a batch; run them apart.")
+    rows = {name: _padded([adapter.matrices()[name] for adapter in listed]) for name in listed[0].told}
 
     def adapted(site: Site) -> nn.Module:
         a, b = rows[site.target]
@@ -100,10 +105,11 @@ def merged(model: Any, adapter: Adapter) -> Iterator[None]:
 
     def summed(site: Site) -> nn.Module:
         module = site.module
-        if not isinstance(module, nn.Linear) or not module.weight.is_floating_point():
+        plain = isinstance(module, nn.Linear) and not isinstance(module, MergedLinear)
+        if not plain or not module.weight.is_floating_point():
             raise UsageError(
                 f"{site.name} is a {type(module).__name__}, and an adapter cannot be merged into that; "
-                "use applied(), which leaves the weights as they are."
+                "use applied(), which leaves the weights as they are, or merge a stack() of several."
             )
         return MergedLinear(module, changes[site.target][site.layer].to(module.weight.device))
 
@@ -168,17 +174,28 @@ def save_peft(model: Any, adapter: Adapter, folder: Path) -> None:
 @contextmanager
 def _exchanged(places: Sequence[Site], build: Callable[[Site], nn.Module]) -> Iterator[None]:
     """Other modules in these places; they are all built before the first is put in."""
-    owned = [site.module for site in places]
     ours = [build(site) for site in places]
     for site, module in zip(places, ours, strict=True):
         setattr(site.parent, site.attribute, module)
     try:
         yield
     finally:
-        if any(site.module is not module for site, module in zip(places, ours, strict=True)):
-            raise UsageError("An adapter was put on after this one and is still there; leave that one first.")
-        for site, module in zip(places, owned, strict=True):
-            setattr(site.parent, site.attribute, module)
+        for site, module in zip(places, ours, strict=True):
+            _take_out(site, module)
+
+
+def _take_out(site: Site, ours: nn.Module) -> None:
+    """Put back what our module stands for, also where another adapter was put around it meanwhile."""
+    if site.module is ours:
+        setattr(site.parent, site.attribute, ours.base)
+        return
+    around = site.module
+    while isinstance(around, AdaptedLinear) and around.base is not ours:
+        around = around.base
+    assert isinstance(around, AdaptedLinear), (
+        f"{site.name} is a {type(around).__name__}, and nobody put it there"
+    )
+    around.base = ours.base
 
 
 def _find(layer: nn.Module, number: int, target: str, names: dict[int, str]) -> Site:

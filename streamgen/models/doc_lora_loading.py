@@ -74,6 +74,7 @@ def save_doc_lora(folder: Path, network: HyperNetwork, base: str | None, affixes
     facts = {
         "alpha": network.config.alpha,
         "head_dim": network.config.head_dim,
+        "targets": {target.name: [target.inputs, target.outputs] for target in network.config.targets},
         "base": base,
         "prefix": list(affixes.prefix),
         "suffix": list(affixes.suffix),
@@ -143,12 +144,14 @@ def _from_folder(folder: Path) -> Loaded:
     if not path.is_file():
         raise UsageError(f"{folder} holds {WEIGHTS} and no {FACTS}, which says its strength; add it.")
     facts = json.loads(path.read_text(encoding="utf-8"))
-    wrong = facts.keys() ^ {"alpha", "head_dim", "base", "prefix", "suffix"}
+    wrong = facts.keys() ^ {"alpha", "head_dim", "targets", "base", "prefix", "suffix"}
     if wrong:
         raise UsageError(
-            f"{path} should hold alpha, head_dim, base, prefix, suffix; look at {', '.join(sorted(wrong))}."
+            f"{path} should hold alpha, head_dim, targets, base, prefix, suffix; "
+            f"look at {', '.join(sorted(wrong))}."
         )
-    network = network_from(load_file(folder / WEIGHTS), facts["alpha"], facts["head_dim"])
+    sizes = {name: (inputs, outputs) for name, (inputs, outputs) in facts["targets"].items()}
+    network = network_from(load_file(folder / WEIGHTS), facts["alpha"], facts["head_dim"], sizes)
     return Loaded(network, facts["base"], Affixes(tuple(facts["prefix"]), tuple(facts["suffix"])))
 
 
