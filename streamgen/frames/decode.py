@@ -24,6 +24,7 @@ TimedFrame = tuple[Fraction, av.VideoFrame]
 _INDEXED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi")  # seeking finds the key frame before a time
 _PROMISING = _INDEXED[:2]  # their headers say how long the video is
 _SLACK = Fraction(1, 2)  # seconds by which an undamaged video may be shorter than its header says
+_PATIENCE = 10  # seconds without a key frame after damage; some cameras never send another
 _UNTIMED = "mpjpeg"  # pictures as they come; its demuxer invents 25 frames a second
 
 
@@ -44,7 +45,9 @@ class Opening:
             raise
         self._form = self._container.format.name
         duration = self._container.duration
-        self.length = None if duration is None or source.live else Fraction(duration, av.time_base)
+        self.length = None if duration is None else Fraction(duration, av.time_base)
+        self._healing = False  # since damage at this stamp, until a key frame comes
+        self._broken_at: int | None = None
         self._after: Fraction | None = None
         self._ended = Fraction(0)  # the latest end of a packet of any stream, as a stamp
         timeline.begin(self._first_stamp())
@@ -87,6 +90,7 @@ class Opening:
             return
         except InvalidDataError as error:
             self._tally.damaged += 1
+            self._healing, self._broken_at = True, packet.pts
             if not self._skip_damage:
                 yield from self._left_in_decoder()
                 raise self._damage(packet.pts) from error
@@ -100,7 +104,7 @@ class Opening:
             return
 
     def _timed(self, frame: av.VideoFrame) -> Iterator[TimedFrame]:
-        if frame.is_corrupt:  # decoded without the key frame before it
+        if not self._good(frame):
             return
         stamp: Fraction | None = None
         if self._form != _UNTIMED and frame.pts is not None and frame.time_base is not None:
@@ -111,6 +115,19 @@ class Opening:
         self._tally.decoded += 1
         self._tally.time = time
         yield time, frame
+
+    def _good(self, frame: av.VideoFrame) -> bool:
+        """Decoders paint over what is missing, and every frame up to the next key frame builds on that."""
+        if frame.is_corrupt:  # decoded without the key frame before it
+            return False
+        if not self._healing or frame.pts is None:
+            return not self._healing or frame.key_frame
+        broken_at = frame.pts if self._broken_at is None else self._broken_at
+        if frame.pts < broken_at:  # only waited for its turn
+            return True
+        waited = (frame.pts - broken_at) * self._time_base > _PATIENCE
+        self._healing = not (waited or (frame.key_frame and frame.pts != self._broken_at))
+        return not self._healing
 
     @property
     def _step(self) -> Fraction:

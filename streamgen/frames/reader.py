@@ -166,7 +166,7 @@ def _frames(wish: _Wish, tally: Tally, feed: Feed[Frame]) -> Generator[Frame, No
         try:
             with Opening(source, wish.timeout, timeline, tally, wish.skip_damage) as opening:
                 yield from _wanted(wish, opening, timeline, tally, feed)
-                if not source.live or (wish.end is not None and (timeline.last or 0) >= wish.end):
+                if not source.live or tally.length is not None or _past(wish.end, timeline.last):
                     return
             raise SourceLostError(f"{source.name} ended its stream.", tally.decoded, tally.seconds)
         except SourceLostError as error:
@@ -177,6 +177,10 @@ def _frames(wish: _Wish, tally: Tally, feed: Feed[Frame]) -> Generator[Frame, No
                 timeline.resume()
         feed.pause(_FIRST_WAIT * 2 ** (tries - 1))
         tally.reconnects += 1
+
+
+def _past(end: Fraction | None, last: Fraction | None) -> bool:
+    return end is not None and last is not None and last >= end
 
 
 def _wanted(
