@@ -120,13 +120,12 @@ def test_a_camera_that_stays_away_is_given_up_and_its_frames_were_kept(transport
 def test_of_a_live_source_the_newest_frame_is_given_and_the_others_are_counted(transport: bytes) -> None:
     with servers.rtsp(transport, stall, 0.02) as server, read(f"rtsp://127.0.0.1:{server.port}/x") as stream:
         first = next(stream)
-        while stream.tally.decoded < 20:
+        end = time.monotonic() + 10
+        while stream.tally.decoded < 20 and time.monotonic() < end:
             time.sleep(0.01)
         second = next(stream)
-        taken = stream.dropped + 2
-        assert stream.dropped >= 15
-    assert clips.number_of(second.picture) >= 19 - 1
-    assert abs(round((second.time - first.time) * 10) + 1 - taken) <= 1
+    assert clips.number_of(first.picture) < 10 < 18 <= clips.number_of(second.picture)
+    assert stream.dropped >= 10
 
 
 def test_a_slow_consumer_of_a_file_gets_every_frame_and_little_is_read_ahead(tmp_path: Path) -> None:
