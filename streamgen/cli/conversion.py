@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from streamgen.errors import UsageError
 from streamgen.models.checkpoint import read_weights
+from streamgen.models.gqa_folder import convert_folder
 from streamgen.models.published import text_encoder_from, transformer_from, vae_from
 
 BUILDERS = {"transformer": transformer_from, "vae": vae_from, "text_encoder": text_encoder_from}
@@ -11,3 +13,12 @@ BUILDERS = {"transformer": transformer_from, "vae": vae_from, "text_encoder": te
 def convert_part(source: Path, part: str, place: Path) -> None:
     """Build the stock part from the weights and save it as safetensors with its configuration."""
     BUILDERS[part](read_weights(source)).save_pretrained(place)
+
+
+def convert_heads(source: Path, target: Path, kv_heads: int) -> None:
+    """Pool the key heads of a transformers folder into another folder."""
+    if not source.is_dir():
+        raise UsageError(f"{source} is no folder; --gqa converts the folder of a transformers model.")
+    if source.resolve() == target.resolve():
+        raise UsageError(f"{source} would be written over itself; give another folder to write into.")
+    convert_folder(source, target, kv_heads)

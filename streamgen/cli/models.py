@@ -72,21 +72,32 @@ def convert(
     source: Annotated[
         Path, typer.Argument(help="A published .safetensors or .pt file, or a folder of them.")
     ],
-    target: Annotated[Path, typer.Argument(help="The checkpoint folder to write the part into.")],
-    part: Annotated[str, typer.Option(help="transformer, vae or text_encoder.")] = "transformer",
-    overwrite: Annotated[bool, typer.Option("-y", help="Replace a part that is there.")] = False,
+    target: Annotated[Path, typer.Argument(help="The checkpoint folder to write (the part) into.")],
+    part: Annotated[
+        str | None, typer.Option(help="transformer (as without it), vae or text_encoder.", show_default=False)
+    ] = None,
+    gqa: Annotated[
+        int | None,
+        typer.Option(help="Pool the key heads of a transformers model into so many.", show_default=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("-y", help="Replace what is there.")] = False,
 ) -> int:
-    """Turn published weights into the folder layout of diffusers, every key accounted for."""
-    if part not in ("transformer", "vae", "text_encoder"):
+    """Turn published weights into the layout of diffusers, or give a language model fewer key heads."""
+    if part is not None and gqa is not None:
+        raise UsageError("--part converts published weights and --gqa a language model; give one of them.")
+    if (part or "transformer") not in ("transformer", "vae", "text_encoder"):
         raise UsageError(f"There is no part {part!r} to convert; choose transformer, vae or text_encoder.")
     if not source.exists():
         raise UsageError(f"There is nothing at {source} to convert.")
-    place = target / part
+    place = target if gqa is not None else target / (part or "transformer")
     if place.exists() and not overwrite:
         raise UsageError(f"{place} is there already; -y replaces it.")
-    from streamgen.cli.conversion import convert_part
+    from streamgen.cli.conversion import convert_heads, convert_part
 
-    convert_part(source, part, place)
+    if gqa is not None:
+        convert_heads(source, place, gqa)
+    else:
+        convert_part(source, part or "transformer", place)
     print(place)
     return 0
 

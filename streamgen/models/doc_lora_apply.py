@@ -63,19 +63,21 @@ class MergedLinear(nn.Linear):
         return F.linear(input, self.weight, self.bias)
 
 
+Adapted = AdaptedLinear | MergedLinear
+
+
 @dataclass(frozen=True)
 class Site:
     """Where a target module hangs."""
 
     parent: nn.Module
-    attribute: str
-    layer: int
     target: str
+    layer: int
     name: str  # from the root of the model
 
     @property
     def module(self) -> nn.Module:
-        return getattr(self.parent, self.attribute)
+        return getattr(self.parent, self.target)
 
 
 @contextmanager
@@ -89,7 +91,7 @@ def applied(model: Any, adapters: Adapter | Sequence[Adapter]) -> Iterator[None]
         raise UsageError("Adapters of different hypernetworks cannot share a batch; run them apart.")
     rows = {name: _padded([adapter.matrices()[name] for adapter in listed]) for name in listed[0].told}
 
-    def adapted(site: Site) -> nn.Module:
+    def adapted(site: Site) -> AdaptedLinear:
         a, b = rows[site.target]
         device = _weight(site).device
         return AdaptedLinear(site.module, a[:, site.layer].to(device), b[:, site.layer].to(device), alpha)
@@ -103,10 +105,9 @@ def merged(model: Any, adapter: Adapter) -> Iterator[None]:
     """Put an adapter into copies of the weights that it changes: no cost per token, more memory."""
     changes = {name: adapter.change(name) for name in adapter.told}
 
-    def summed(site: Site) -> nn.Module:
+    def summed(site: Site) -> MergedLinear:
         module = site.module
-        plain = isinstance(module, nn.Linear) and not isinstance(module, MergedLinear)
-        if not plain or not module.weight.is_floating_point():
+        if not isinstance(module, nn.Linear) or isinstance(module, MergedLinear) or not _floats(module):
             raise UsageError(
                 f"{site.name} is a {type(module).__name__}, and an adapter cannot be merged into that; "
                 "use applied(), which leaves the weights as they are, or merge a stack() of several."
@@ -172,11 +173,11 @@ def save_peft(model: Any, adapter: Adapter, folder: Path) -> None:
 
 
 @contextmanager
-def _exchanged(places: Sequence[Site], build: Callable[[Site], nn.Module]) -> Iterator[None]:
+def _exchanged(places: Sequence[Site], build: Callable[[Site], Adapted]) -> Iterator[None]:
     """Other modules in these places; they are all built before the first is put in."""
     ours = [build(site) for site in places]
     for site, module in zip(places, ours, strict=True):
-        setattr(site.parent, site.attribute, module)
+        setattr(site.parent, site.target, module)
     try:
         yield
     finally:
@@ -184,24 +185,22 @@ def _exchanged(places: Sequence[Site], build: Callable[[Site], nn.Module]) -> It
             _take_out(site, module)
 
 
-def _take_out(site: Site, ours: nn.Module) -> None:
+def _take_out(site: Site, ours: Adapted) -> None:
     """Put back what our module stands for, also where another adapter was put around it meanwhile."""
     if site.module is ours:
-        setattr(site.parent, site.attribute, ours.base)
+        setattr(site.parent, site.target, ours.base)
         return
     around = site.module
     while isinstance(around, AdaptedLinear) and around.base is not ours:
         around = around.base
-    assert isinstance(around, AdaptedLinear), (
-        f"{site.name} is a {type(around).__name__}, and nobody put it there"
-    )
+    assert isinstance(around, AdaptedLinear), f"a stranger is in place of {site.name}: {around}"
     around.base = ours.base
 
 
 def _find(layer: nn.Module, number: int, target: str, names: dict[int, str]) -> Site:
     found = [
-        (parent, parent_name)
-        for parent_name, parent in layer.named_modules()
+        parent
+        for parent in layer.modules()
         if target in parent._modules and not isinstance(parent, AdaptedLinear)
     ]
     if len(found) != 1:
@@ -209,9 +208,12 @@ def _find(layer: nn.Module, number: int, target: str, names: dict[int, str]) -> 
             f"Layer {number} of this model has {len(found)} modules named {target} and an adapter wants one; "
             "give the model that the hypernetwork was trained with."
         )
-    parent = found[0][0]
-    name = ".".join(part for part in (names[id(parent)], target) if part)
-    return Site(parent, target, number, target, name)
+    (parent,) = found
+    return Site(parent, target, number, f"{names[id(parent)]}.{target}")
+
+
+def _floats(module: nn.Linear) -> bool:
+    return module.weight.dtype.is_floating_point
 
 
 def _widths(module: nn.Module) -> tuple[int, int]:
