@@ -3,6 +3,8 @@
 Shapes: C latent channels, F latent frames, h and w latent size, N text rows.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,17 +12,22 @@ from accelerate import init_empty_weights
 from torch import Tensor
 
 from streamgen.kv.arena import Arena, format_bytes
+from streamgen.kv.pool import PagePool
 from streamgen.models.loading import load_tokenizer, load_transformer, load_vae
 from streamgen.models.umt5 import TextEncoder
 from streamgen.models.wan import CausalWan
-from streamgen.models.wan_vae import StreamingVAE
+from streamgen.models.wan_vae import StreamingVAE, VaeState
 from streamgen.pipelines.parts import VideoParts, refuse_parts, tell_unknown
-from streamgen.pipelines.session import VideoSession
+from streamgen.pipelines.settings import VideoSettings
 from streamgen.pipelines.video import VideoPipeline
+from streamgen.pipelines.world import WorldPipeline
+from streamgen.pipelines.world_parts import WorldParts
+from streamgen.pipelines.world_settings import WorldSettings
 from streamgen.runtime.memory import Share, cache_pool, text_memory, weights_of
 
 if TYPE_CHECKING:
     from streamgen.cli.request import Request
+    from streamgen.cli.world_request import WorldWish
 
 META = "meta"
 NOT_COUNTED = "activations of one forward, and what torch itself takes"
@@ -29,15 +36,17 @@ NOT_COUNTED = "activations of one forward, and what torch itself takes"
 class _Mute(TextEncoder):
     """Counts tokens and knows its words, but reads nothing."""
 
+    width = 0  # of a row; set to what the model reads
+    dtype = torch.float32
+
     def embed(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return torch.empty(*ids.shape, 0, device=META)
+        return torch.empty(*ids.shape, self.width, dtype=self.dtype, device=META)
 
 
 def rehearse(request: "Request", dtype: torch.dtype) -> dict[str, object]:
     """What the request settles to, and the bytes that each part of it will hold."""
-    device = request.device or "cpu"
-    refuse_parts(device, dtype, request.attention, Arena(device=device))
-    pipeline = VideoPipeline(_parts(request, dtype))
+    parts = _parts(request.folder, request.settings, request.device, request.attention, dtype)
+    pipeline = VideoPipeline(parts)
     wish = pipeline.request(
         request.prompt,
         frames=request.frames,
@@ -49,13 +58,38 @@ def rehearse(request: "Request", dtype: torch.dtype) -> dict[str, object]:
         prompt_at=tuple(request.prompts.items()),
     )
     with pipeline.open(wish) as session:
-        shares = _shares(request, session, dtype)
+        shares = _shares(parts, request.folder, session.pool, session.latent_size, session.vae_state)
+    return _record(wish, shares)
+
+
+def rehearse_world(wish: "WorldWish", dtype: torch.dtype) -> dict[str, object]:
+    """The same of a world; its start picture takes no room of its own."""
+    place, settings = wish.place, WorldSettings.load(wish.place.folder)
+    video = _parts(place.folder, settings.video, place.device, place.attention, dtype)
+    parts = WorldParts(place.model, video, settings.actions)
+    pipeline = WorldPipeline(parts)
+    session = pipeline.start(
+        wish.prompt,
+        seed=wish.seed,
+        size=wish.size,
+        steps=wish.steps,
+        window=wish.window,
+        sink=wish.sink,
+        undo=1,
+    )
+    with session:
+        size, pool = parts.latent_size(session.request), session.memory.cache.pool
+        shares = _shares(video, place.folder, pool, size, session.moment.vae)
+    return _record(session.request, shares)
+
+
+def _record(settled: Any, shares: Sequence[Share]) -> dict[str, object]:
     total = sum(share.nbytes for share in shares)
     return {
-        "size": list(wish.size),
-        "steps": list(wish.steps),
-        "window": wish.window,
-        "sink": wish.sink,
+        "size": list(settled.size),
+        "steps": list(settled.steps),
+        "window": settled.window,
+        "sink": settled.sink,
         "memory": {
             **{share.what: share.record() for share in shares},
             "total": {"bytes": total, "readable": format_bytes(total), "not counted": NOT_COUNTED},
@@ -63,16 +97,18 @@ def rehearse(request: "Request", dtype: torch.dtype) -> dict[str, object]:
     }
 
 
-def _parts(request: "Request", dtype: torch.dtype) -> VideoParts:
+def _parts(
+    folder: Path, settings: VideoSettings, device: str | None, attention: str, dtype: torch.dtype
+) -> VideoParts:
     from diffusers import AutoencoderKLWan, WanTransformer3DModel
 
-    folder = request.folder
+    refuse_parts(device or "cpu", dtype, attention, Arena(device=device or "cpu"))
     transformer = _hollow(WanTransformer3DModel, folder / "transformer", dtype, load_transformer)
     vae = _hollow(AutoencoderKLWan, folder / "vae", dtype, load_vae)
-    settings = request.settings
     text = _Mute(load_tokenizer(folder / "tokenizer"), None, settings.text_length, tell_unknown)
+    text.width, text.dtype = transformer.config.text_dim, dtype
     arena = Arena(device=META)
-    return VideoParts(CausalWan(transformer), StreamingVAE(vae), text, settings, request.attention, arena)
+    return VideoParts(CausalWan(transformer), StreamingVAE(vae), text, settings, attention, arena)
 
 
 def _hollow(stock: Any, path: Any, dtype: torch.dtype, load: Any) -> Any:
@@ -83,19 +119,17 @@ def _hollow(stock: Any, path: Any, dtype: torch.dtype, load: Any) -> Any:
         return stock.from_config(stock.load_config(path)).to(dtype)
 
 
-def _shares(request: "Request", session: VideoSession, dtype: torch.dtype) -> list[Share]:
-    model, folder = session.parts.model, request.folder
-    parts = [weights_of(folder / name, dtype.itemsize) for name in ("transformer", "vae", "text_encoder")]
-    pages = session.pool.lease.nbytes // session.pool.geometry.page_bytes
-    cache = cache_pool(session.pool.geometry, pages)
-    rows = request.settings.text_length
-    text = text_memory(model.layers, model.heads, model.head_dim, rows, dtype.itemsize)
-    return [*parts, cache, text, _decoder(session)]
+def _shares(
+    parts: VideoParts, folder: Path, pool: PagePool, size: tuple[int, int], state: VaeState
+) -> list[Share]:
+    model, bytes_each = parts.model, parts.model.dtype.itemsize
+    weights = [weights_of(folder / name, bytes_each) for name in ("transformer", "vae", "text_encoder")]
+    pages = pool.lease.nbytes // pool.geometry.page_bytes
+    text = text_memory(model.layers, model.heads, model.head_dim, parts.settings.text_length, bytes_each)
+    return [*weights, cache_pool(pool.geometry, pages), text, _decoder(parts.vae, size, state)]
 
 
-def _decoder(session: VideoSession) -> Share:
+def _decoder(vae: StreamingVAE, size: tuple[int, int], state: VaeState) -> Share:
     """The decoder's memory, by decoding two latent frames of nothing."""
-    vae = session.parts.vae
-    latents = torch.empty(1, vae.channels, 2, *session.latent_size, device=META)
-    _, state = vae.decode(latents, session.vae_state)
+    _, state = vae.decode(torch.empty(1, vae.channels, 2, *size, device=META), state)
     return Share("decoder", state.nbytes, "the last frames that each of its convolutions has seen")

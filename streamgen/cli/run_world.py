@@ -54,6 +54,26 @@ def play(wish: WorldWish) -> int:
                 session.log.save(place.log)
 
 
+def dry(wish: WorldWish) -> int:
+    """Print the settled world and its memory as JSON."""
+    backend.quieten_libraries()
+    import torch
+
+    from streamgen.cli.rehearsal import rehearse_world
+
+    place = wish.place
+    device = backend.pick_device(place.device)
+    dtype = place.dtype or ("float32" if device == "cpu" else "bfloat16")
+    with backend.refusals(place.attention):
+        settled = rehearse_world(wish, getattr(torch, dtype))
+    asked = {"prompt": wish.prompt, "seed": wish.seed, "model": place.model, "fps": place.fps}
+    machine = {"attention": place.attention, "dtype": dtype, "device": device}
+    output = {"target": place.output.target, "format": place.output.form.name}
+    record = {**asked, "chunks": wish.chunks, **settled, **machine, "output": output}
+    print(json.dumps(record, indent=2, ensure_ascii=False))
+    return DONE
+
+
 def again(wish: ReplayWish) -> int:
     """The recorded chunks once more."""
     return _record(wish.place, _pipeline(wish.place).replay(wish.log), wish.log.record())

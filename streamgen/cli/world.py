@@ -13,13 +13,18 @@ _FORM = typer.Option("--format", "-f", help="mp4, y4m, rawvideo, nut, mjpeg or p
 _PIX = typer.Option(help="Pixel format to store, such as rgb24.", rich_help_panel=_OUT)
 _SCALE = typer.Option(help="Repeat each pixel this many times.", rich_help_panel=_OUT)
 _OVERWRITE = typer.Option("-y", help="Replace an existing output.", rich_help_panel=_OUT)
+_KEEP = typer.Option("-n", help="Never replace an existing output.", rich_help_panel=_OUT)
 _QUIET = typer.Option("--quiet", "-q", help="Only errors.", rich_help_panel=_OUT)
 _DEVICE = typer.Option(help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_MACHINE)
 
 
 def world(
     image: Annotated[
-        str | None, typer.Argument(show_default=False, help="A picture to start from, which is the sink.")
+        str | None,
+        typer.Argument(
+            show_default=False,
+            help="A picture to start from, which is the sink: a file, or one of the model's openings.",
+        ),
     ] = None,
     prompt: Annotated[
         str | None,
@@ -77,20 +82,29 @@ def world(
     pix_fmt: Annotated[str | None, _PIX] = None,
     scale: Annotated[int, _SCALE] = 1,
     overwrite: Annotated[bool, _OVERWRITE] = False,
+    keep: Annotated[bool, _KEEP] = False,
     stats: Annotated[
         str | None, typer.Option(metavar="FILE.jsonl", help="One JSON line a chunk.", rich_help_panel=_OUT)
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print settings and memory as JSON, make nothing.", rich_help_panel=_OUT
+        ),
+    ] = False,
     quiet: Annotated[bool, _QUIET] = False,
 ) -> int:
     """Play a world: actions and prompts in, frames out; FILE.json beside the output replays it."""
-    from streamgen.cli.run_world import play
+    from streamgen.cli.run_world import dry, play
     from streamgen.cli.world_request import Asked, resolve
 
     asked = Asked(
         image, prompt, actions, tuple(prompt_at or ()), switch, over, chunks, size, seed, model, steps,
-        window, sink, pace, attention, dtype, device, output, form, pix_fmt, scale, overwrite, stats, quiet,
+        window, sink, pace, attention, dtype, device, output, form, pix_fmt, scale, overwrite, keep, stats,
+        dry_run, quiet,
     )  # fmt: skip
-    return play(resolve(asked))
+    wish = resolve(asked)
+    return dry(wish) if dry_run else play(wish)
 
 
 def replay(

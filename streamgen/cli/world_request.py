@@ -48,7 +48,9 @@ class Asked:
     pix_fmt: str | None
     scale: int
     overwrite: bool
+    keep: bool
     stats: str | None
+    dry_run: bool
     quiet: bool
 
 
@@ -111,13 +113,14 @@ def resolve(asked: Asked) -> WorldWish:
     dtype, device, size = parse_dtype(asked.dtype), parse_device(asked.device), parse_size(asked.size)
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     output = choose_output(asked.output or f"world-{seed}.mp4", asked.form, asked.pix_fmt, asked.scale)
-    image = None if asked.image is None else _image(asked.image)
     folder = backend.folder_of(asked.model)
+    image = None if asked.image is None else _image(asked.image, folder)
     settings = _settings(folder)
     _check_actions(track, settings)
+    log = None if asked.dry_run else _sidecar(output, asked.overwrite, asked.keep)
     place = Place(
-        asked.model, folder, settings.video.fps, asked.attention, dtype, device, output,
-        _sidecar(output, asked.overwrite), asked.stats, asked.quiet,
+        asked.model, folder, settings.video.fps, asked.attention, dtype, device, output, log, asked.stats,
+        asked.quiet,
     )  # fmt: skip
     prompts = read_schedule(list(asked.prompt_at), None)
     return WorldWish(
@@ -201,15 +204,22 @@ def _pace(asked: str | None, live: bool) -> Policy:
     raise UsageError(f"There is no --pace {chosen}; choose one of {', '.join(POLICIES)}.")
 
 
-def _image(path: str) -> Image.Image:
+def _image(asked: str, folder: Path) -> Image.Image:
+    from streamgen.pipelines.world_settings import openings
+
+    named = openings(folder)
+    path = Path(asked) if Path(asked).is_file() else named.get(asked, Path(asked))
     try:
         return Image.open(path).convert("RGB")
     except OSError as error:
-        raise UsageError(f"The picture {path} cannot be read; give a PNG, JPEG or WebP file.") from error
+        choice = f", or one of the model's openings: {', '.join(named)}" if named else ""
+        raise UsageError(
+            f"The picture {asked} cannot be read; give a PNG, JPEG or WebP file{choice}."
+        ) from error
 
 
-def _sidecar(output: Output, overwrite: bool) -> Path | None:
-    check_writable(output, overwrite, keep=False)
+def _sidecar(output: Output, overwrite: bool, keep: bool) -> Path | None:
+    check_writable(output, overwrite, keep)
     if output.piped:
         return None
     path = Path(output.target.rstrip("/") + ".json")

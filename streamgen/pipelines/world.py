@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from PIL import Image
 
 from streamgen.attention.registry import AUTO
 from streamgen.errors import UsageError
@@ -22,7 +23,7 @@ from streamgen.pipelines.world_log import ControlLog
 from streamgen.pipelines.world_memory import WorldMemory
 from streamgen.pipelines.world_parts import WorldParts, WorldRequest
 from streamgen.pipelines.world_session import WorldSession as WorldSession
-from streamgen.pipelines.world_settings import WorldSettings
+from streamgen.pipelines.world_settings import WorldSettings, openings
 
 
 class WorldPipeline:
@@ -57,7 +58,13 @@ class WorldPipeline:
             dim = video.model.heads * video.model.head_dim
             embedding = load_action_embedding(folder / "actions", settings.actions.numbers, dim, dtype)
             embedding = embedding.to(device)
-        return cls(WorldParts(str(name_or_folder_or_hub_id), video, settings.actions, embedding))
+        name = str(name_or_folder_or_hub_id)
+        return cls(WorldParts(name, video, settings.actions, embedding, openings(folder)))
+
+    @property
+    def openings(self) -> dict[str, Image.Image]:
+        """Pictures to begin from that came with the checkpoint, by name: `start(prompt, image=...)`."""
+        return {name: Image.open(path).convert("RGB") for name, path in self.parts.openings.items()}
 
     def start(
         self,

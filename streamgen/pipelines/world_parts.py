@@ -3,7 +3,9 @@
 Shapes: C latent channels, F latent frames, h and w latent size, A actions, P planes.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -71,6 +73,7 @@ class WorldParts:
     video: VideoParts
     actions: ActionSettings
     embedding: ActionEmbedding | None = None
+    openings: Mapping[str, Path] = field(default_factory=dict)  # pictures to begin from, by name
 
     def words(self) -> dict[str, str]:
         """As a control log keeps them: the same bits come only from the same of these."""

@@ -89,6 +89,11 @@ class WorldSettings:
         return cls(VideoSettings.of(facts, str(path)), actions)
 
 
+def openings(folder: Path) -> dict[str, Path]:
+    """The pictures to begin from that a checkpoint brings along, by name."""
+    return {path.stem: path for path in sorted((Path(folder) / "openings").glob("*.png"))}
+
+
 def _actions(facts: dict[str, Any], source: str) -> ActionSettings:
     names = {"input", "keys", "idle", "exclusive", "mouse"}
     if facts.keys() != names:

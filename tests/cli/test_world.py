@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import streamgen as sg
 from streamgen.pipelines.world import WorldPipeline
 from tests.cli.conftest import Command, Done
 from tests.pipelines import worlds
@@ -127,3 +129,40 @@ def test_bench_world_prints_what_everything_costs(command: Command, folder: Path
     assert report["switches"]["window"]["tokens"] == 4 * 12
     assert report["fork_bytes"] == 0 and report["part_bytes"] > 0 and report["save_bytes"] > 0
     assert report["step_s"] > 0 and report["reencoding_step_s"] > 0 and "not in it" in report["included"]
+
+
+def test_a_dry_run_tells_the_cache_that_a_world_really_takes(command: Command, folder: Path) -> None:
+    done = command("world", "-m", str(folder), "-p", "a hero walks", "--dry-run", "--seed", "4")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert told["seed"] == 4 and told["dtype"] == "float32"
+    pipe = sg.WorldPipeline.from_pretrained(folder)
+    with pipe.start("a hero walks", undo=1):
+        assert told["memory"]["cache"]["bytes"] == pipe.parts.video.arena.held
+    weights = sum(p.numel() * 4 for p in pipe.parts.video.model.transformer.parameters())
+    assert told["memory"]["transformer weights"]["bytes"] == weights
+
+
+def test_a_recording_that_is_there_is_kept(command: Command, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "there.mp4").write_bytes(b"mine")
+    done = command("world", "-m", str(folder), "-p", "a hero walks", "-o", "there.mp4", "-n")
+    assert done.code == 2 and "is there already" in done.said
+    assert (tmp_path / "there.mp4").read_bytes() == b"mine"
+
+
+def test_a_world_begins_from_an_opening_of_its_model(
+    command: Command, folder: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model = tmp_path_factory.mktemp("openings") / "world"
+    shutil.copytree(folder, model)
+    (model / "openings").mkdir()
+    Image.new("RGB", (16, 16), (90, 60, 30)).save(model / "openings" / "dune.png")
+    asked = ["-m", str(model), "-p", "a hero walks", "--chunks", "2", "--seed", "1", "-f", "png"]
+    named = command("world", "dune", *asked, "-o", "named")
+    given = command("world", str(model / "openings" / "dune.png"), *asked, "-o", "given")
+    assert named.code == given.code == 0
+    pictures = [sorted((tmp_path / name).glob("*.png")) for name in ("named", "given")]
+    assert [a.read_bytes() for a in pictures[0]] == [b.read_bytes() for b in pictures[1]]
+    assert list(sg.WorldPipeline.from_pretrained(model).openings) == ["dune"]
+    done = command("world", "dunes", *asked, "-o", "none")
+    assert done.code == 2 and "openings: dune" in done.said

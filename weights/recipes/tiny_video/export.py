@@ -18,7 +18,7 @@ from .model import SINK, WINDOW
 from .text import LENGTH, tokenizer
 from .train import Student
 
-SETTINGS = {
+SETTINGS: dict[str, object] = {
     "pipeline": "video",
     "fps": 8,
     "size": [64, 64],
@@ -38,9 +38,10 @@ SETTINGS = {
 }
 
 
-def export(run: Path, to: Path) -> None:
+def write(run: Path, to: Path, settings: dict[str, object], actions: int = 0) -> None:
+    """The run's averaged weights and codec as stock parts, and what `streamgen.json` says of them."""
     words = tokenizer()
-    student = Student(len(words))
+    student = Student(len(words), actions)
     missing, unknown = student.load_state_dict(load_file(run / "average.safetensors"), strict=False)
     tied = {"text.encoder.embed_tokens.weight", "text.shared.weight"}
     if set(missing) - tied or unknown:
@@ -50,7 +51,7 @@ def export(run: Path, to: Path) -> None:
     for name, part in parts.items():
         part.to(torch.bfloat16).save_pretrained(to / name, safe_serialization=True)
     words.save_pretrained(to / "tokenizer")
-    (to / "streamgen.json").write_text(json.dumps(SETTINGS, indent=1) + "\n")
+    (to / "streamgen.json").write_text(json.dumps(settings, indent=1) + "\n")
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/tiny-video"))
     parser.add_argument("--to", type=Path, default=Path("weights/tiny-video"))
     options = parser.parse_args()
-    export(options.run, options.to)
+    write(options.run, options.to, SETTINGS)
 
 
 if __name__ == "__main__":

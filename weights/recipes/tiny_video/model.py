@@ -24,8 +24,9 @@ SINK, WINDOW = 1, 3  # frames of the past that a frame sees, besides itself
 def transformer(actions: int = 0) -> WanTransformer3DModel:
     """The stock model; a world has one more input plane for each action."""
     return WanTransformer3DModel(
-        patch_size=(1, 2, 2), num_attention_heads=4, attention_head_dim=40, in_channels=CHANNELS + PLANES + actions,
-        out_channels=CHANNELS, text_dim=64, freq_dim=64, ffn_dim=640, num_layers=5, rope_max_seq_len=256,
+        patch_size=(1, 2, 2), num_attention_heads=4, attention_head_dim=40, ffn_dim=640, num_layers=5,
+        in_channels=CHANNELS + PLANES + actions, out_channels=CHANNELS, text_dim=64, freq_dim=64,
+        rope_max_seq_len=256,
     )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ class Packer:
             low = 0 if rng.random() < 0.5 else 3 * plan.frames // 4
             kind = plan.kinds[rng.integers(len(plan.kinds))]
             asked.append(quiz.ask(kind, int(rng.integers(low, plan.frames)), rng))
-            room -= len(self._ids(ASK.format(asked[-1].question))) + 2
+            room -= len(self._ids(ASK.format(asked[-1].question))) + 3
             if room < 0:
                 return draw_fast(tale, rng), asked[:-1]
 
@@ -92,7 +92,8 @@ class Packer:
         positions[: start + video] = self._positions(start, video, rng.random() < plan.stretch, rng)
         at, places = start + video, []
         for number, one in enumerate(asked):
-            text = self._ids(ASK.format(one.question)) + [*self._ids(one.answer), END]
+            newline = [VIDEO] if rng.random() < 0.25 else []  # stock videos end with one, streams do not
+            text = newline + self._ids(ASK.format(one.question)) + [*self._ids(one.answer), END]
             after = positions[start + (one.time + 1) * PER_FRAME - 1] + 1
             here = slice(at, at + len(text))
             ids[here], time[here], block[here] = text, one.time, number + 1
@@ -121,7 +122,9 @@ class Packer:
         if rng.random() < plan.forget:
             share = rng.uniform(0.15, 1)
             drawn = rng.random(video)
-            kept[start : start + video] = (drawn if rng.random() < 0.7 else drawn.repeat(PER_FRAME)[:video]) < share
+            kept[start : start + video] = (
+                drawn if rng.random() < 0.7 else drawn.repeat(PER_FRAME)[:video]
+            ) < share
         return kept, int(rng.integers(2, 13))
 
 

@@ -87,6 +87,8 @@ class Quiz:
             return Asked(kind, question, _ANSWERS[kind](self.tale, time), time)
         yes = set().union(*self.full[: time + 1])
         no = set(ALL) - set().union(*self.part[: time + 1])
+        if not yes | no:  # all is half hidden
+            return self.ask("where", time, rng)
         said = "yes" if yes and (not no or rng.random() < 0.5) else "no"
         names = sorted(yes if said == "yes" else no)
         return Asked(kind, question.format(names[rng.integers(len(names))]), said, time)

@@ -63,7 +63,9 @@ def draw_fast(tale: Story, rng: np.random.Generator) -> Frames:
     frames = np.empty((len(tale.looks), SIZE, SIZE, 3), np.uint8)
     for t, (look, walk, cell) in enumerate(zip(tale.looks, tale.walks, tale.cells, strict=True)):
         top, left = terrain.CELL * cell
-        frames[t] = _land(look.biome, look.time, look.weather, tale.seed)[top : top + SIZE, left : left + SIZE]
+        frames[t] = _land(look.biome, look.time, look.weather, tale.seed)[
+            top : top + SIZE, left : left + SIZE
+        ]
         if look.weather == "rain":
             wet = rain(int(rng.integers(4)))
             frames[t][wet] = 0.6 * frames[t][wet] + 0.4 * np.array((190.0, 210.0, 240.0))
