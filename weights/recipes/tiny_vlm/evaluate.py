@@ -1,0 +1,87 @@
+"""How often `tiny-vlm` is right, on stories that training never showed, by the simulator's truth.
+
+    python -m weights.recipes.tiny_vlm.evaluate --stories 60
+
+Every story is drawn by the simulator on new ground and asked one question of every kind at its end. The
+answers come from stock transformers: the whole story and one question are put to `generate`.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, LlavaOnevisionForConditionalGeneration
+
+from ..world.scene import Frames
+from .questions import NOW, PAST, WORDINGS, Asked, Quiz
+from .story import draw, story
+from .text import ASK, SYSTEM, VIDEO
+
+TRAINED, LONGER = (12, 24, 36, 48), 72  # frames
+Answer = Callable[[Frames, list[str]], list[str]]
+
+
+def exam(frames: int, stories: int, seed: int) -> Iterable[tuple[Frames, list[Asked]]]:
+    """Stories on ground of their own, each with one question of every kind at its end."""
+    rng = np.random.default_rng((seed, frames))
+    for _ in range(stories):
+        tale = story(frames, rng, seed=int(rng.integers(1 << 20, 1 << 30)))
+        quiz = Quiz(tale)
+        yield draw(tale), [quiz.ask(kind, frames - 1, rng) for kind in WORDINGS]
+
+
+def stock(folder: Path, dtype: torch.dtype = torch.float32) -> Answer:
+    """Answers of stock transformers: prompt, video tokens with the newline of stock videos, question."""
+    net = LlavaOnevisionForConditionalGeneration.from_pretrained(folder, dtype=dtype).eval()
+    tokens = AutoTokenizer.from_pretrained(folder)
+
+    @torch.inference_mode()
+    def answer(frames: Frames, questions: list[str]) -> list[str]:
+        pixels = (torch.from_numpy(frames).permute(0, 3, 1, 2)[None].float() / 127.5 - 1).to(dtype)
+        video = net.model.get_video_features(pixels, vision_feature_layer=-1)
+        said = []
+        for question in questions:
+            after = tokens(ASK.format(question))["input_ids"]
+            ids = [*tokens(SYSTEM)["input_ids"], *[VIDEO] * (4 * len(frames) + 1), *after]
+            out = net.generate(
+                input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+                mm_encoder_outputs={"video": video}, max_new_tokens=4, do_sample=False,
+            )  # fmt: skip
+            said.append(tokens.decode(out[0, len(ids) :], skip_special_tokens=True).strip())
+        return said
+
+    return answer
+
+
+def score(answer: Answer, frames: int, stories: int, seed: int = 0) -> dict[str, float]:
+    """Shares of right answers by kind; and means over all kinds, over those about now and the past."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for pictures, asked in exam(frames, stories, seed):
+        said = answer(pictures, [one.question for one in asked])
+        for one, words in zip(asked, said, strict=True):
+            right[one.kind].append(words == one.answer)
+    shares = {kind: float(np.mean(right[kind])) for kind in WORDINGS}
+    groups = {"all": tuple(WORDINGS), "now": NOW, "past": PAST}
+    return shares | {g: float(np.mean([shares[k] for k in kinds])) for g, kinds in groups.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, default=Path("weights/tiny-vlm"))
+    parser.add_argument("--stories", type=int, default=60)
+    parser.add_argument("--frames", type=int, nargs="*", default=[*TRAINED, LONGER])
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    answer = stock(options.model)
+    for frames in options.frames:
+        shares = score(answer, frames, options.stories, options.seed)
+        print(frames, json.dumps({k: round(v, 3) for k, v in shares.items()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
