@@ -35,8 +35,8 @@ _PIXELS: dict[str, Any] = {
 }  # fmt: skip
 PROCESSORS: dict[str, dict[str, Any]] = {
     "preprocessor_config.json": {
-        **_PIXELS, "image_processor_type": "LlavaOnevisionImageProcessor", "image_grid_pinpoints": [[SIZE, SIZE]],
-        "do_pad": True,
+        **_PIXELS, "image_processor_type": "LlavaOnevisionImageProcessor", "do_pad": True,
+        "image_grid_pinpoints": [[SIZE, SIZE]],
     },
     "video_preprocessor_config.json": {**_PIXELS, "video_processor_type": "LlavaOnevisionVideoProcessor"},
     "processor_config.json": {

@@ -49,7 +49,7 @@ def look(net: LlavaOnevisionForConditionalGeneration, frames: Tensor) -> Tensor:
 
 
 def embed(net: LlavaOnevisionForConditionalGeneration, ids: Tensor, frames: Tensor, start: int) -> Tensor:
-    """Inputs [B, N, D]: words, the video tokens from `start` on, and the newline where a question asks for it."""
+    """Inputs [B, N, D]: words, the video tokens from `start` on, and newlines where questions have them."""
     rows = net.get_input_embeddings()(ids)
     rows = torch.where((ids == VIDEO)[..., None], net.model.image_newline, rows)
     video = look(net, frames).to(rows.dtype)

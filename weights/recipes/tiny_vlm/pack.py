@@ -131,7 +131,7 @@ class Packer:
 def _mask(
     time: NDArray[np.int64], block: NDArray[np.int64], kept: NDArray[np.bool_], old: int
 ) -> NDArray[np.bool_]:
-    """Who sees whom, bool [N, N]: the stream causally, as far as it is kept or recent; each question itself."""
+    """Who sees whom, bool [N, N]: the stream causally, if kept or recent; each question itself."""
     n = len(time)
     causal = np.tri(n, dtype=bool)
     recent = time[:, None] - time[None, :] < old

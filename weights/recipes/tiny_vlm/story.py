@@ -32,7 +32,7 @@ class Story:
     first: int  # number of the first frame in its stream
 
     def seen(self) -> tuple[list[set[str]], list[set[str]]]:
-        """For each frame the things that stand on the screen in full, and those that a part can be seen of."""
+        """For each frame the things on the screen in full, and those that a part can be seen of."""
         low, high = self.cells.min(0) - 4, self.cells.max(0) + SIZE // terrain.CELL + 4
         box = (int(low[0]), int(low[1]), int(high[0] - low[0]), int(high[1] - low[1]))
         here = _region(self.seed) if self.seed < REGIONS else things(*box, self.seed)

@@ -15,19 +15,21 @@ LOCAL = (
     "relationships."
 )
 GLOBAL = (
-    "Summarize the video narrative, identifying main characters, key events, timeline changes, and the overall "
-    "theme."
+    "Summarize the video narrative, identifying main characters, key events, timeline changes, and the "
+    "overall theme."
 )
 HISTORY = ("Find recent details related to:", "Context summary:", "Question: Answer:")
 SPECIAL = ["<pad>", "<unk>", "<|im_start|>", "<|im_end|>", "<image>", "<video>"]
 PAD, END, IMAGE, VIDEO = 0, 3, 4, 5
 CHAT = (
-    "{% if messages[0]['role'] != 'system' %}<|im_start|>system \nYou are a helpful assistant.<|im_end|>{% endif %}"
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system \nYou are a helpful assistant.<|im_end|>"
+    "{% endif %}"
     "{% for message in messages %}<|im_start|>{{ message['role'] }} "
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
     "{% for part in message['content'] | selectattr('type', 'equalto', 'image') %}<image>{% endfor %}"
     "{% for part in message['content'] | selectattr('type', 'equalto', 'video') %}<video>{% endfor %}"
-    "{% for part in message['content'] | selectattr('type', 'equalto', 'text') %}\n{{ part['text'] }}{% endfor %}"
+    "{% for part in message['content'] | selectattr('type', 'equalto', 'text') %}\n{{ part['text'] }}"
+    "{% endfor %}"
     "{% endif %}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
