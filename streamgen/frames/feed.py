@@ -45,6 +45,13 @@ class Feed(Generic[Item]):
                 raise self._error
             return False
 
+    def settled(self, seconds: float) -> bool:
+        """Whether, within these seconds, an item, the end or an error is there."""
+        with self._changed:
+            if not self._items and not self._ended:
+                self._wait(seconds)
+            return bool(self._items) or self._ended
+
     def take(self) -> Item:
         """The oldest item; StopIteration at the end."""
         while self.peek():
@@ -74,8 +81,8 @@ class Feed(Generic[Item]):
             self._changed.wait_for(lambda: self._closed, seconds)
         self.beat()
 
-    def _wait(self) -> None:
-        self._changed.wait(None if self._patience is None else self._patience)
+    def _wait(self, seconds: float | None = None) -> None:
+        self._changed.wait(self._patience if seconds is None else seconds)
         if self._patience is not None and time.monotonic() - self._heard > self._patience:
             raise SilenceError
 

@@ -83,6 +83,13 @@ class Reader(Iterator[Frame]):
             raise self._silence() from error
         return self
 
+    def waiting(self, seconds: float) -> bool:
+        """Whether, within these seconds, there is something to take: a frame, the end, or an error."""
+        try:
+            return self._feed.settled(seconds)
+        except SilenceError as error:
+            raise self._silence() from error
+
     def close(self) -> None:
         """Let the source go; further frames are not given."""
         self._feed.close()

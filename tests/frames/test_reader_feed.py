@@ -40,6 +40,20 @@ def test_a_slot_of_one_holds_the_newest_and_counts_the_others() -> None:
     assert (feed.take(), feed.dropped, feed.peek()) == (19, 19, False)
 
 
+def test_somebody_with_other_things_to_do_looks_whether_something_came() -> None:
+    go = threading.Event()
+
+    def waits(feed: Feed[int]) -> Generator[int, None, None]:
+        go.wait(20)
+        yield 1
+
+    feed = Feed(waits, capacity=1, latest=False, patience=None)
+    assert not feed.settled(0.02)
+    go.set()
+    assert feed.settled(20) and feed.take() == 1
+    assert feed.settled(20) and not feed.peek()
+
+
 def test_what_the_reader_raises_comes_after_its_items() -> None:
     def fails(feed: Feed[int]) -> Generator[int, None, None]:
         yield 1
