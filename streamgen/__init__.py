@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from streamgen.errors import StreamgenError as StreamgenError
     from streamgen.kv.arena import Arena as CachePool
     from streamgen.pipelines.image import ImagePipeline as ImagePipeline
+    from streamgen.pipelines.text import TextPipeline as TextPipeline
     from streamgen.pipelines.video import Chunk as Chunk
     from streamgen.pipelines.video import VideoPipeline as VideoPipeline
     from streamgen.pipelines.world import WorldPipeline as WorldPipeline
@@ -17,6 +18,7 @@ __all__ = [
     "Chunk",
     "ImagePipeline",
     "StreamgenError",
+    "TextPipeline",
     "VideoPipeline",
     "WorldPipeline",
     "__version__",
@@ -28,6 +30,7 @@ _HOMES = {
     "Chunk": ("streamgen.pipelines.video", "Chunk"),
     "ImagePipeline": ("streamgen.pipelines.image", "ImagePipeline"),
     "StreamgenError": ("streamgen.errors", "StreamgenError"),
+    "TextPipeline": ("streamgen.pipelines.text", "TextPipeline"),
     "VideoPipeline": ("streamgen.pipelines.video", "VideoPipeline"),
     "WorldPipeline": ("streamgen.pipelines.world", "WorldPipeline"),
 }

@@ -39,13 +39,20 @@ class WindowGroup:
     layers: tuple[int, ...]
     pool: PagePool
     prefixes: PrefixIndex
+    slack: int  # remembered tokens that the window can take back
 
     def pages(self, tokens: int, staged: int) -> int:
-        """The most pages that a text alone holds with so many tokens, the last `staged` being computed."""
+        """The most pages that one text holds with so many tokens, the last `staged` being computed."""
         size = self.pool.geometry.page_size
-        if self.window is None or tokens <= self.window:
+        if self.window is None:
             return -(-tokens // size)
-        return -(-(min(tokens, self.window - 1 + staged)) // size) + 1
+        held = self.window + self.slack - 1 + staged
+        return -(-tokens // size) if tokens <= held else -(-held // size) + 1
+
+    def most(self, prompt: int, new: int, texts: int, staged: int) -> int:
+        """The most pages of a request; its texts share the full pages of the prompt unless a window moves."""
+        shared = 0 if self.window is not None else prompt // self.pool.geometry.page_size
+        return shared + texts * (self.pages(prompt + new + staged, staged) - shared + 1)
 
     def mask(self, parents: tuple[int, ...] | None) -> Mask:
         return Causal(self.window) if parents is None else Tree(parents, self.window)
@@ -122,7 +129,7 @@ class TextMemory:
         """
         self.model = model
         self.attention = attention
-        self.slack = slack
+        self.page_size = page_size
         self._version = 0
         groups = []
         with ExitStack() as undo:
@@ -133,7 +140,7 @@ class TextMemory:
                 if window is not None:
                     pages = min(pages, texts * (-(-(window - 1 + staged + slack) // page_size) + 2))
                 pool = undo.enter_context(PagePool(arena, geometry, pages, f"{name}, window {window}"))
-                groups.append(WindowGroup(window, layers, pool, PrefixIndex(pool)))
+                groups.append(WindowGroup(window, layers, pool, PrefixIndex(pool), slack))
             self._held = undo.pop_all()
         self.groups: tuple[WindowGroup, ...] = tuple(groups)
 
@@ -152,7 +159,7 @@ class TextMemory:
         """An empty past."""
         caches = []
         for group in self.groups:
-            retention = KeepAll() if group.window is None else SinkWindow(group.window + self.slack)
+            retention = KeepAll() if group.window is None else SinkWindow(group.window + group.slack)
             caches.append(group.pool.cache(retention, name=name))
         return Past(self, caches, 0)
 
@@ -179,9 +186,39 @@ class TextMemory:
     def _extra(self) -> str:
         return str(self._version)
 
-    def free_for(self, tokens: int, staged: int, texts: int = 1) -> bool:
-        """Whether every group has the free pages that so many texts of this length need."""
-        return all(texts * group.pages(tokens, staged) <= group.pool.pages.free for group in self.groups)
+    @property
+    def shares_prefixes(self) -> bool:
+        """Whether a published beginning serves others, however long it is."""
+        return all(group.window is None for group in self.groups)
+
+    def fits(self, wanted: Sequence[tuple[Past, int]], staged: int, spare: int) -> bool:
+        """Whether these texts can grow to so many tokens and leave `spare` pages of every group."""
+        for number, group in enumerate(self.groups):
+            held = [len(past.caches[number].tables[0].pages) for past, _ in wanted]
+            grown = [group.pages(tokens, staged) for _, tokens in wanted]
+            need = sum(max(0, more - there) for more, there in zip(grown, held, strict=True))
+            if need + spare > group.pool.pages.free:
+                return False
+        return True
+
+    def spares(self, parked: Sequence[Swapped], spare: int) -> bool:
+        """Whether parked texts can come back and leave `spare` pages of every group."""
+        return all(
+            len(swapped.stored) + spare <= group.pool.pages.free
+            for group, swapped in zip(self.groups, parked, strict=True)
+        )
+
+    def refuse_too_much(self, prompt: int, new: int, texts: int, staged: int) -> None:
+        """Refuse a request that would not fit even alone."""
+        for group in self.groups:
+            most, total = group.most(prompt, new, texts, staged), group.pool.pages.total
+            if most > total:
+                size = group.pool.geometry.page_size
+                raise UsageError(
+                    f"{texts} text(s) of {prompt} + {new} tokens may need {most} pages of {size} tokens and "
+                    f"{group.pool.name} has {total}; ask for fewer tokens, samples or beams, or build the "
+                    f"pipeline with more tokens than {total * size}."
+                )
 
     @contextmanager
     def passing(

@@ -1,0 +1,244 @@
+"""Who is computed when: admission by rule, prompts in chunks, one token or one tree a step, swap and resume.
+
+The groups (a request with all of its samples or beams) come first, served first. A request waits until the
+pages for its prompt are free; while a group is parked in host memory, nobody new is admitted. When a step
+finds no pages, the group that came last is parked, all of it, and comes back when its pages are free again.
+A request that could not even be served alone was refused before. Shapes: B texts, n nodes, V vocabulary.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from streamgen.kv.errors import OutOfPagesError
+from streamgen.kv.swap import Swapped
+from streamgen.pipelines.text_beams import Beams
+from streamgen.pipelines.text_chunk import TextChunk
+from streamgen.pipelines.text_draft import Asking, Drafter
+from streamgen.pipelines.text_memory import Pass, Past, TextMemory, park, unpark
+from streamgen.pipelines.text_samples import Proposal, Samples, Text
+from streamgen.sampling.tree import TokenTree, padded
+
+Group = Samples | Beams
+Row = tuple[Past, Sequence[int], tuple[int, ...] | None]  # a text, its next tokens, their parents in a tree
+
+
+@dataclass
+class TextCounters:
+    """What a pipeline has done so far."""
+
+    passes: int = 0  # of the model over texts that are being written
+    prompt_tokens: int = 0  # computed
+    shared_tokens: int = 0  # of prompts, found in pages of others
+    new_tokens: int = 0
+    proposed: int = 0  # tokens on the longest path of each tree
+    accepted: int = 0  # of those
+    parked: int = 0  # groups
+    resumed: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted tokens for each proposed one."""
+        return self.accepted / self.proposed if self.proposed else 0.0
+
+
+@dataclass(eq=False)
+class _Parked:
+    group: Group
+    swapped: list[Swapped]
+
+
+@dataclass(eq=False)
+class Engine:
+    """Serves the requests of one stream."""
+
+    memory: TextMemory
+    waiting: deque[Group]
+    most_texts: int
+    chunk: int  # tokens of a prompt in one pass
+    counters: TextCounters
+    drafter: Drafter | None = None
+    running: list[Group] = field(default_factory=list)  # in the order in which they came
+    parked: deque[_Parked] = field(default_factory=deque)
+
+    def __iter__(self) -> Iterator[TextChunk]:
+        try:
+            while self.waiting or self.running or self.parked:
+                yield from self.step()
+        finally:
+            self.close()
+
+    def step(self) -> list[TextChunk]:
+        """One chunk of every prompt that is being read, then one step of every text that is being written."""
+        self._resume()
+        self._admit()
+        groups = list(self.running)
+        self._read()
+        self._write()
+        self.running = [group for group in self.running if group.pasts()]
+        news = [chunk for group in groups for chunk in group.news]
+        for group in groups:
+            group.news = []
+        self.counters.new_tokens += sum(len(chunk.tokens) for chunk in news)
+        return news
+
+    def close(self) -> None:
+        """Give back every page, whatever has happened."""
+        for group in [*self.running, *(one.group for one in self.parked)]:
+            group.close()
+        if self.drafter is not None:
+            self.drafter.close()
+        self.running, self.waiting = [], deque()
+        self.parked.clear()
+
+    def _resume(self) -> None:
+        """Bring back who was parked first, as long as there is room, and a page to go on with."""
+        while self.parked:
+            first = self.parked[0]
+            writing = [past for group in [*self.running, first.group] for past in group.pasts()]
+            if self.running and not self.memory.spares(first.swapped, len(writing)):
+                return
+            unpark(self.memory, first.swapped)
+            self.parked.popleft()
+            self.running.append(first.group)
+            self.running.sort(key=lambda group: group.index)
+            self.counters.resumed += 1
+
+    def _park_last(self) -> None:
+        """Make room: the group that came last leaves its pages, all of them."""
+        last = self.running[-1]
+        for text in last.texts:
+            self._forget(text)
+        self.parked.append(_Parked(last, park(last.pasts())))
+        self.running.remove(last)
+        self.counters.parked += 1
+
+    def _admit(self) -> None:
+        """Let requests in, first come first served, while the pages for their prompts are free."""
+        while self.waiting and not self.parked:
+            group = self.waiting[0]
+            texts = sum(one.request.texts for one in self.running)
+            if self.running and texts + group.request.texts > self.most_texts:
+                return
+            if any(self._begins_alike(group, other) for other in self.running):
+                return
+            past = self.memory.open(f"text {group.index}")
+            found = self.memory.adopt(past, group.request.prompt)
+            if self.running and not self._fits(group, past):
+                past.close()
+                return
+            group.past = past
+            self.counters.shared_tokens += found
+            self.running.append(self.waiting.popleft())
+
+    def _begins_alike(self, group: Group, other: Group) -> bool:
+        """Whether a prompt that is still being read begins like this one: its pages will serve both."""
+        if other.past is None or not self.memory.shares_prefixes:
+            return False
+        pairs = zip(group.request.prompt[:-1], other.request.prompt, strict=False)
+        alike = next((n for n, (a, b) in enumerate(pairs) if a != b), len(other.request.prompt))
+        return min(alike, len(group.request.prompt) - 1) >= self.memory.page_size
+
+    def _fits(self, group: Group, past: Past) -> bool:
+        """Its prompt, a page for each text, and what is promised to the prompts that are being read."""
+        reading = [(one.past, len(one.request.prompt)) for one in self.running if one.past is not None]
+        texts = sum(one.request.texts for one in [*self.running, group])
+        return self.memory.fits([*reading, (past, len(group.request.prompt))], self.chunk, texts)
+
+    def _read(self) -> None:
+        """The next chunk of every prompt; prompts whose chunks are equally long go together."""
+        pieces: dict[int, list[Group]] = {}
+        for group in self.running:
+            if group.past is not None:
+                left = len(group.request.prompt) - group.past.length
+                pieces.setdefault(min(left, self.chunk), []).append(group)
+        for tokens, groups in pieces.items():
+            with self._passing(groups, partial(_piece, tokens=tokens), last=1) as passed:
+                if passed is None:
+                    continue
+                answer, here = passed
+                answer.commit()
+            self.counters.prompt_tokens += tokens * len(here)
+            for group, logits in zip(here, answer.logits, strict=True):
+                past, prompt = group.past, group.request.prompt
+                assert past is not None, "a prompt that is being read has a past"
+                self.memory.publish(past, prompt)
+                if past.length == len(prompt):
+                    group.begin(logits[-1])
+
+    def _write(self) -> None:
+        """One step of every text: its last token, with what is proposed behind it."""
+        writing = [group for group in self.running if group.past is None]
+        trees = self._propose(
+            [text for group in writing if group.speculates for text in group.texts], writing
+        )
+        nodes = max((len(proposal.tree) for proposal in trees.values()), default=1)
+
+        def rows(group: Group) -> list[Row]:
+            return [(text.past, *padded(trees[text].tree, nodes)) for text in group.texts]
+
+        with self._passing(writing, rows) as passed:
+            if passed is None:
+                return
+            answer, here = passed
+            logits, keeps = iter(answer.logits), []
+            for group in here:
+                texts = group.texts
+                keeps += group.take([trees[text] for text in texts], [next(logits) for _ in texts])
+            answer.commit(keeps)
+        self.counters.passes += 1
+        for group in here:
+            for text in group.texts:
+                self.counters.proposed += text.proposed
+                self.counters.accepted += text.accepted
+                text.proposed = text.accepted = 0
+                if text.finished:
+                    self._forget(text)
+            group.settle()
+
+    def _propose(self, texts: Sequence[Text], groups: Sequence[Group]) -> dict[Text, Proposal]:
+        """A tree behind every text: its last token alone where nobody drafts."""
+        trees = {text: Proposal(TokenTree.root(text.tokens[-1])) for group in groups for text in group.texts}
+        if self.drafter is not None and texts:
+            owners = {text: group.request for group in groups for text in group.texts}
+            asking = [
+                Asking(text, text.tokens, len(owners[text].prompt), owners[text].sampling, text.number)
+                for text in texts
+            ]
+            trees |= dict(zip(texts, self.drafter.propose(asking), strict=True))
+        return trees
+
+    def _forget(self, text: Text) -> None:
+        if self.drafter is not None:
+            self.drafter.forget(text)
+
+    @contextmanager
+    def _passing(
+        self, groups: Sequence[Group], rows: Callable[[Group], list[Row]], last: int = 0
+    ) -> Iterator[tuple[Pass, list[Group]] | None]:
+        """One pass over these groups, or over those that remain when others had to make room."""
+        with ExitStack() as stack:
+            while True:
+                here = [group for group in groups if group in self.running]
+                listed = [row for group in here for row in rows(group)]
+                if not listed:
+                    yield None
+                    return
+                pasts, tokens, parents = zip(*listed, strict=True)
+                trees = None if parents[0] is None else parents
+                try:
+                    answer = stack.enter_context(self.memory.passing(pasts, tokens, trees, last))
+                    break
+                except OutOfPagesError:
+                    if len(self.running) == 1:
+                        raise  # a group that is alone was found to fit: another stream holds the pages
+                    self._park_last()
+            yield answer, here
+
+
+def _piece(group: Group, tokens: int) -> list[Row]:
+    assert group.past is not None, "a prompt that is being read has a past"
+    start = group.past.length
+    return [(group.past, group.request.prompt[start : start + tokens], None)]
