@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from streamgen.errors import StreamgenError as StreamgenError
     from streamgen.kv.arena import Arena as CachePool
+    from streamgen.kv.hierarchical import Hierarchical as Hermes
     from streamgen.pipelines.image import ImagePipeline as ImagePipeline
     from streamgen.pipelines.text import TextPipeline as TextPipeline
     from streamgen.pipelines.video import Chunk as Chunk
     from streamgen.pipelines.video import VideoPipeline as VideoPipeline
+    from streamgen.pipelines.videoqa import VideoQAPipeline as VideoQAPipeline
     from streamgen.pipelines.world import WorldPipeline as WorldPipeline
 
 __version__ = "0.1.0"
 __all__ = [
     "CachePool",
     "Chunk",
+    "Hermes",
     "ImagePipeline",
     "StreamgenError",
     "TextPipeline",
     "VideoPipeline",
+    "VideoQAPipeline",
     "WorldPipeline",
     "__version__",
 ]
@@ -28,10 +32,12 @@ __all__ = [
 _HOMES = {
     "CachePool": ("streamgen.kv.arena", "Arena"),
     "Chunk": ("streamgen.pipelines.video", "Chunk"),
+    "Hermes": ("streamgen.kv.hierarchical", "Hierarchical"),
     "ImagePipeline": ("streamgen.pipelines.image", "ImagePipeline"),
     "StreamgenError": ("streamgen.errors", "StreamgenError"),
     "TextPipeline": ("streamgen.pipelines.text", "TextPipeline"),
     "VideoPipeline": ("streamgen.pipelines.video", "VideoPipeline"),
+    "VideoQAPipeline": ("streamgen.pipelines.videoqa", "VideoQAPipeline"),
     "WorldPipeline": ("streamgen.pipelines.world", "WorldPipeline"),
 }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -82,7 +83,7 @@ def forget(
 def renumbered(positions: IntArray, pinned: int) -> IntArray:
     """Positions [n] or [n, A] without gaps: behind the pinned ones, ranks among the values of an axis."""
     place = positions.copy()
-    columns = place.reshape(len(place), -1)  # a view
+    columns = place if place.ndim == 2 else place[:, None]  # a view
     for axis in range(columns.shape[1]):
         columns[pinned:, axis] = pinned + np.unique(columns[pinned:, axis], return_inverse=True)[1]
     return place
@@ -92,7 +93,7 @@ def turn(pool: "PagePool", table: BlockTable, place: IntArray, rotate: Rotate) -
     """Give the tokens of a table these positions; the keys that move are turned where they lie."""
     assert table.positions is not None, "positions were required"
     shift = place - table.positions
-    index = np.flatnonzero(shift.reshape(len(shift), -1).any(axis=1))
+    index = np.flatnonzero(_rows(shift))
     if len(index):
         own_pages(pool, table, foreign_pages(pool, pages_of(np.sort(table.slots[index]), table.page_size)))
         slots = torch.from_numpy(table.slots[index]).to(pool.device)
@@ -160,7 +161,7 @@ def _require_pages(
         _shared(cache.pool, table, plan, place)
         for table, plan, place in zip(cache.tables, plans, places, strict=True)
     )
-    later = shared + len(summaries)
+    later = shared + sum(_tail(cache.pool, cache.tables[number], plans[number]) for number in summaries)
     if fresh > pages.free or later > pages.free - fresh + back:
         raise OutOfPagesError(
             f"Letting tokens of {cache.name} go needs {max(fresh, fresh + later - back)} pages and "
@@ -175,10 +176,24 @@ def _released(pool: "PagePool", table: BlockTable, plan: Compaction) -> int:
     return sum(pool.pages.refs(page) == 1 for page in table.pages if page not in stays)
 
 
+def _tail(pool: "PagePool", table: BlockTable, plan: Compaction) -> int:
+    """Pages for one more token behind those that stay: a fresh one, a copy of a shared one, or none."""
+    count, size = len(plan.entries), table.page_size
+    if count % size == 0:
+        return 1
+    return int(plan.fixed == count and not pool.pages.writable(int(plan.entries.slots[-1]) // size))
+
+
 def _shared(pool: "PagePool", table: BlockTable, plan: Compaction, place: IntArray) -> int:
     """Pages that stay where they are and have to be copied before keys in them are turned."""
     fixed = plan.entries.slots[: plan.fixed]
     positions = plan.entries.positions
     assert positions is not None, "positions were required"
-    moved = (place != positions).reshape(len(place), -1).any(axis=1)[: plan.fixed]
+    moved = _rows(place - positions)[: plan.fixed]
     return len(foreign_pages(pool, pages_of(np.sort(fixed[moved]), table.page_size)))
+
+
+def _rows(shift: IntArray) -> npt.NDArray[np.bool_]:
+    """Which tokens move at all."""
+    moved: npt.NDArray[np.bool_] = (shift if shift.ndim == 2 else shift[:, None]).any(axis=1)
+    return moved

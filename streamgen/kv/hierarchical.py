@@ -1,7 +1,7 @@
 """Hierarchical retention of video tokens: recency in shallow layers, attention in deep ones, a blend between.
 
-HERMES (arXiv 2601.14724, Eq. 1-5 and Appendix C); its released code (commit b505d95) decides where the paper gives
-no number: the recency rates, time normalised by the slots, smoothing with the already smoothed layer above.
+HERMES (arXiv 2601.14724, Eq. 1-5 and Appendix C); its released code (commit b505d95) decides where the paper
+gives no number: the recency rates, time normalised by the slots, smoothing with the smoothed layer above.
 Shapes: L layers, T video slots of a layer.
 """
 

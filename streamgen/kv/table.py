@@ -43,6 +43,8 @@ class Tokens:
     def join(self, other: "Tokens") -> "Tokens":
         if len(self) == 0:
             return other
+        if len(other) == 0:
+            return self
         positions = None
         if self.positions is not None and other.positions is not None:
             positions = np.concatenate([self.positions, other.positions])

@@ -58,6 +58,7 @@ class VideoQASettings:
     answer_tokens: int  # most tokens of an answer
     repetition_penalty: float  # on tokens that the answer has used; 1 is none
     guidance: Guidance
+    frame_tokens: int | None  # most tokens of a picture, where the model takes any size
 
     def __post_init__(self) -> None:
         if self.fps <= 0 or self.chunk < 1 or self.budget < 1 or self.answer_tokens < 1:
@@ -86,16 +87,15 @@ class VideoQASettings:
 
     @classmethod
     def of(cls, facts: dict[str, Any], source: str = FILE) -> Self:
-        """From the entries of a `streamgen.json`; all are needed but `choice` and `guidance`."""
+        """From the entries of a `streamgen.json`; all are needed but those in OPTIONAL."""
         known = {field.name for field in fields(cls)}
-        wrong = (
-            [f"lacks {', '.join(sorted(lacking))}"] if (lacking := known - OPTIONAL - facts.keys()) else []
-        )
-        wrong += [f"has unknown {', '.join(sorted(unknown))}"] if (unknown := facts.keys() - known) else []
+        lacking, unknown = known - OPTIONAL - facts.keys(), facts.keys() - known
+        wrong = [f"lacks {', '.join(sorted(lacking))}"] if lacking else []
+        wrong += [f"has unknown {', '.join(sorted(unknown))}"] if unknown else []
         if wrong:
             raise UsageError(f"{source} {' and '.join(wrong)}; its entries are {', '.join(sorted(known))}.")
         guidance = Guidance(**facts.get("guidance", {}))
-        return cls(**{"choice": CHOICE, **facts, "guidance": guidance})
+        return cls(**{"choice": CHOICE, "frame_tokens": None, **facts, "guidance": guidance})
 
     @classmethod
     def of_family(cls, folder: Path) -> Self:
@@ -110,22 +110,31 @@ class VideoQASettings:
         return cls(**FAMILIES[kind], choice=CHOICE, guidance=Guidance())
 
 
-OPTIONAL = {"choice", "guidance"}
+OPTIONAL = {"choice", "guidance", "frame_tokens"}
 CHOICE = "Question: {question}\nOptions:\n{options}\nOnly give the best option."
-_COMMON: dict[str, Any] = {"budget": 4000, "answer_tokens": 256, "repetition_penalty": 1.1}
-_QWEN: dict[str, Any] = {
-    "prompt": "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n",
-    "question": "{question}<|im_end|>\n<|im_start|>assistant\n",
-    "chunk": 16,
-}
+_COMMON: dict[str, Any] = {"chunk": 16, "budget": 4000, "answer_tokens": 256, "repetition_penalty": 1.1}
+_QWEN_PROMPT = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+_QWEN_QUESTION = "{question}<|im_end|>\n<|im_start|>assistant\n"
 FAMILIES: dict[str, dict[str, Any]] = {
     "llava_onevision": {
         **_COMMON,
         "fps": 0.5,
-        "chunk": 16,
+        "frame_tokens": None,
         "prompt": "<|im_start|>system \nYou are a helpful assistant.<|im_end|><|im_start|>user ",
         "question": "\n{question}<|im_end|><|im_start|>assistant\n",
     },
-    "qwen2_5_vl": {**_COMMON, **_QWEN, "fps": 1.0},
-    "qwen3_vl": {**_COMMON, **_QWEN, "fps": 2.0},
+    "qwen2_5_vl": {
+        **_COMMON,
+        "fps": 1.0,
+        "frame_tokens": 256,
+        "prompt": _QWEN_PROMPT + "<|vision_start|>",
+        "question": "<|vision_end|>" + _QWEN_QUESTION,
+    },
+    "qwen3_vl": {
+        **_COMMON,
+        "fps": 2.0,
+        "frame_tokens": 256,
+        "prompt": _QWEN_PROMPT,
+        "question": _QWEN_QUESTION,
+    },
 }

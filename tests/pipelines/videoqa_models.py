@@ -1,0 +1,45 @@
+"""Tiny video-question checkpoints of random weights, and streams for them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.golden.fixtures import ROOT
+
+FRAME = 16  # tokens of a frame of this model
+SETTINGS: dict[str, Any] = {
+    "pipeline": "videoqa",
+    "fps": 2,
+    "chunk": 2,
+    "budget": 64,
+    "prompt": "<|im_start|>system \nYou are a helpful assistant.<|im_end|><|im_start|>user ",
+    "question": "\n{question}<|im_end|><|im_start|>assistant\n",
+    "answer_tokens": 5,
+    "repetition_penalty": 1.1,
+}
+
+
+def checkpoint(folder: Path, **changes: Any) -> Path:
+    """The recorded tiny LLaVA-OneVision (10 layers) as a checkpoint folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (ROOT / "hermes" / "model").iterdir():
+        if file.name != "video.safetensors":
+            shutil.copyfile(file, folder / file.name)
+    tokens = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
+    pixels = {"size": {"height": 28, "width": 28}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(pixels))
+    (folder / "streamgen.json").write_text(json.dumps({**SETTINGS, **changes}))
+    return folder
+
+
+def frames(count: int, seed: int = 0, fps: float = 2) -> Iterator[tuple[npt.NDArray[np.uint8], float]]:
+    """Noise that moves, with its times."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        yield rng.integers(0, 256, (20, 24, 3), dtype=np.uint8), number / fps
