@@ -1,9 +1,11 @@
 """How often `tiny-vlm` is right, on stories that training never showed, by the simulator's truth.
 
     python -m weights.recipes.tiny_vlm.evaluate --stories 60
+    python -m weights.recipes.tiny_vlm.evaluate --stories 60 --memory hermes --budget 64
 
 Every story is drawn by the simulator on new ground and asked one question of every kind at its end. The
-answers come from stock transformers: the whole story and one question are put to `generate`.
+answers come from stock transformers, where the whole story and one question are put to `generate`; or, with
+--memory, from the product's own pipeline, which sees the story in chunks and remembers what fits.
 """
 
 import argparse
@@ -16,9 +18,12 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, LlavaOnevisionForConditionalGeneration
 
+from streamgen.pipelines.videoqa import VideoQAPipeline
+from streamgen.pipelines.videoqa_memory import NAMES, named
+
 from ..world.scene import Frames
 from .questions import NOW, PAST, WORDINGS, Asked, Quiz
-from .story import draw, story
+from .story import FPS, draw, story
 from .text import ASK, SYSTEM, VIDEO
 
 TRAINED, LONGER = (12, 24, 36, 48), 72  # frames
@@ -57,6 +62,19 @@ def stock(folder: Path, dtype: torch.dtype = torch.float32) -> Answer:
     return answer
 
 
+def streamed(folder: Path, memory: str, budget: int | None) -> Answer:
+    """Answers of the product's pipeline, which watches chunk by chunk and keeps `budget` video tokens."""
+    pipe = VideoQAPipeline.from_pretrained(folder, memory=named(memory, budget))
+
+    def answer(frames: Frames, questions: list[str]) -> list[str]:
+        with pipe.open(steer=False) as session:
+            for _ in session.watch((frame, t / FPS) for t, frame in enumerate(frames)):
+                pass
+            return ["".join(session.ask(question)) for question in questions]
+
+    return answer
+
+
 def score(answer: Answer, frames: int, stories: int, seed: int = 0) -> dict[str, float]:
     """Shares of right answers by kind; and means over all kinds, over those about now and the past."""
     right: dict[str, list[bool]] = defaultdict(list)
@@ -75,9 +93,12 @@ def main() -> None:
     parser.add_argument("--stories", type=int, default=60)
     parser.add_argument("--frames", type=int, nargs="*", default=[*TRAINED, LONGER])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--memory", choices=NAMES, help="answer with the product's pipeline")
+    parser.add_argument("--budget", type=int, help="video tokens that it keeps")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    answer = stock(options.model)
+    chosen, budget = options.memory, options.budget
+    answer = streamed(options.model, chosen, budget) if chosen else stock(options.model)
     for frames in options.frames:
         shares = score(answer, frames, options.stories, options.seed)
         print(frames, json.dumps({k: round(v, 3) for k, v in shares.items()}), flush=True)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlavaOnevisionForConditionalGeneration
 
-from .model import PER_FRAME, embed, model
+from .model import PER_FRAME, embed, look, model
 from .pack import Batch, Packer, Plan
 from .questions import WORDINGS
 from .text import GLOBAL, LOCAL, guidance, tokenizer
@@ -25,7 +25,7 @@ PLANS = tuple(Plan(4, frames, 264, tuple(WORDINGS), stretch=0.3) for frames in (
 
 def targets(net: LlavaOnevisionForConditionalGeneration, data: Batch) -> tuple[list[Tensor], list[Tensor]]:
     """For each layer its input [B, N, D], and how questions look at the whole video: [B, V], sums to 1."""
-    inputs = embed(net, data.ids, data.frames, data.start)
+    inputs = embed(net, data.ids, look(net, data.frames), data.start)
     hole = torch.zeros(data.mask.shape).masked_fill(~data.mask, torch.finfo(torch.float32).min)
     out = net.model.language_model(
         inputs_embeds=inputs, position_ids=data.positions, attention_mask=hole[:, None],

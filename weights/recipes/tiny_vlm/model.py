@@ -48,12 +48,11 @@ def look(net: LlavaOnevisionForConditionalGeneration, frames: Tensor) -> Tensor:
     return pooled.reshape(len(frames), -1, pooled.shape[-1])
 
 
-def embed(net: LlavaOnevisionForConditionalGeneration, ids: Tensor, frames: Tensor, start: int) -> Tensor:
+def embed(net: LlavaOnevisionForConditionalGeneration, ids: Tensor, video: Tensor, start: int) -> Tensor:
     """Inputs [B, N, D]: words, the video tokens from `start` on, and newlines where questions have them."""
     rows = net.get_input_embeddings()(ids)
     rows = torch.where((ids == VIDEO)[..., None], net.model.image_newline, rows)
-    video = look(net, frames).to(rows.dtype)
-    return torch.cat([rows[:, :start], video, rows[:, start + video.shape[1] :]], 1)
+    return torch.cat([rows[:, :start], video.to(rows.dtype), rows[:, start + video.shape[1] :]], 1)
 
 
 def hidden(

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .model import LIMIT, PER_FRAME
 from .questions import Asked, Quiz
+from .reader import labels
 from .story import draw_fast, story
 from .text import ASK, END, PAD, SYSTEM, VIDEO
 
@@ -27,6 +28,7 @@ class Batch:
     answers: Tensor  # [Q]
     kinds: list[str]  # Q
     times: Tensor  # [Q]
+    shown: Tensor  # [B, T, labels], what each frame shows: see `labels`
     start: int  # where the video begins
 
 
@@ -53,23 +55,22 @@ class Packer:
             self.known[text] = self.tokens(text)["input_ids"]
         return self.known[text]
 
-    def questions(self, plan: Plan, rng: np.random.Generator) -> tuple[NDArray[np.uint8], list[Asked]]:
-        """A story's frames, and questions at random times that fill the room; half of them late."""
-        tale = story(plan.frames, rng)
-        quiz, asked, room = Quiz(tale), [], plan.room
+    def questions(self, plan: Plan, quiz: Quiz, rng: np.random.Generator) -> list[Asked]:
+        """Questions at random times that fill the room; half of them late."""
+        asked, room = [], plan.room
         while True:
             low = 0 if rng.random() < 0.5 else 3 * plan.frames // 4
             kind = plan.kinds[rng.integers(len(plan.kinds))]
             asked.append(quiz.ask(kind, int(rng.integers(low, plan.frames)), rng))
             room -= len(self._ids(ASK.format(asked[-1].question))) + 3
             if room < 0:
-                return draw_fast(tale, rng), asked[:-1]
+                return asked[:-1]
 
     def batch(self, plan: Plan, rng: np.random.Generator) -> Batch:
         rows = [self._row(plan, rng) for _ in range(plan.stories)]
-        frames, ids, positions, mask, places, asked = zip(*rows, strict=True)
+        seen, ids, positions, mask, places, asked = zip(*rows, strict=True)
         return Batch(
-            torch.from_numpy(np.stack(frames)),
+            torch.from_numpy(np.stack([frames for frames, _ in seen])),
             torch.from_numpy(np.stack(ids)),
             torch.from_numpy(np.stack(positions)),
             torch.from_numpy(np.stack(mask)),
@@ -77,11 +78,13 @@ class Packer:
             torch.tensor([self._ids(a.answer)[0] for row in asked for a in row]),
             [a.kind for row in asked for a in row],
             torch.tensor([a.time for row in asked for a in row]),
+            torch.from_numpy(np.stack([shown for _, shown in seen])),
             len(self.system),
         )
 
     def _row(self, plan: Plan, rng: np.random.Generator) -> tuple:
-        frames, asked = self.questions(plan, rng)
+        quiz = Quiz(story(plan.frames, rng))
+        asked = self.questions(plan, quiz, rng)
         start, video = len(self.system), plan.frames * PER_FRAME
         total = start + video + plan.room
         ids, time = np.full(total, PAD), np.full(total, -1)
@@ -101,7 +104,8 @@ class Packer:
             at += len(text)
             places.append(at - 3)
         kept = self._kept(plan, start, video, total, rng)
-        return frames, ids, positions, _mask(time, block, *kept), places, asked
+        seen = draw_fast(quiz.tale, rng), labels(quiz)
+        return seen, ids, positions, _mask(time, block, *kept), places, asked
 
     @staticmethod
     def _positions(start: int, video: int, gaps: bool, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -18,9 +18,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ..tiny_video.muon import Muon
-from .model import embed, hidden, model
+from .model import embed, hidden, look, model
 from .pack import Batch, Packer, Plan
 from .questions import NOW, WORDINGS
+from .reader import Reader
 from .text import tokenizer
 
 RATE = 3e-3
@@ -34,15 +35,16 @@ PHASES = (  # from which share of the budget on, at the latest
 )
 
 
-def loss(net: nn.Module, data: Batch) -> tuple[Tensor, Tensor]:
-    """Cross entropy of answers and of their ends; and which answers are right, bool [Q]."""
-    states = hidden(net, embed(net, data.ids, data.frames, data.start), data.positions, data.mask)
+def loss(net: nn.Module, reader: Reader, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross entropy of answers and their ends; that of the reader; and which answers are right, bool [Q]."""
+    video = look(net, data.frames)
+    states = hidden(net, embed(net, data.ids, video, data.start), data.positions, data.mask)
     story, place = data.place.unbind(1)
     said = net.lm_head(states[story, place]).float()
     ends = net.lm_head(states[story, place + 1]).float()
     value = nn.functional.cross_entropy(said, data.answers)
     value = value + 0.05 * nn.functional.cross_entropy(ends, data.ids[story, place + 2])
-    return value, said.argmax(-1) == data.answers
+    return value, reader(video, data.shown), said.argmax(-1) == data.answers
 
 
 class Run:
@@ -62,6 +64,8 @@ class Run:
             Muon(matrices, RATE),
             torch.optim.AdamW(rest, RATE, betas=(0.9, 0.98), weight_decay=0.01),
         ]
+        self.reader = Reader(self.net.config.text_config.hidden_size)
+        self.optimizers.append(torch.optim.AdamW(self.reader.parameters(), RATE, weight_decay=0.01))
         self.average = {n: p.detach().clone() for n, p in self.net.named_parameters()}
         out.mkdir(parents=True, exist_ok=True)
         if (out / "state.pt").exists():
@@ -70,6 +74,7 @@ class Run:
     def _resume(self) -> None:
         state = torch.load(self.out / "state.pt", weights_only=True)
         self.net.load_state_dict(state["net"])
+        self.reader.load_state_dict(state["reader"])
         self.average, self.spent = state["average"], state["spent"]
         self.step, self.phase = state["step"], state["phase"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -78,6 +83,7 @@ class Run:
     def save(self) -> None:
         state = {
             "net": self.net.state_dict(),
+            "reader": self.reader.state_dict(),
             "average": self.average,
             "step": self.step,
             "phase": self.phase,
@@ -98,14 +104,14 @@ class Run:
         if worst > 0.97 and self.phase < len(PHASES) - 1:
             self.phase += 1
 
-    def update(self, data: Batch) -> tuple[float, Tensor]:
+    def update(self, data: Batch) -> tuple[float, float, Tensor]:
         part = self.spent / self.minutes
         rate = RATE * min(1.0, (self.step + 1) / 50) * (1.0 if part < 0.5 else max(0.03, (1 - part) / 0.5))
         with torch.autocast("cpu", torch.bfloat16):
-            value, right = loss(self.net, data)
-        value.backward()
+            value, read, right = loss(self.net, self.reader, data)
+        (value + 0.5 * read).backward()
         nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
-        for optimizer, share in zip(self.optimizers, (1.0, 0.5), strict=True):
+        for optimizer, share in zip(self.optimizers, (1.0, 0.5, 0.5), strict=True):
             optimizer.param_groups[0]["lr"] = rate * share
             optimizer.step()
             optimizer.zero_grad()
@@ -114,7 +120,7 @@ class Run:
             keep = min(0.98, self.step / (self.step + 40))
             for name, p in self.net.named_parameters():
                 self.average[name].lerp_(p.detach(), 1 - keep)
-        return value.item(), right
+        return value.item(), read.item(), right
 
 
 class Tally:
@@ -151,16 +157,14 @@ def main() -> None:
     begin, saved, losses = time.monotonic() - 60 * run.spent, time.monotonic(), []
     while run.spent < run.minutes:
         data = run.packer.batch(run.plan(), numbers)
-        value, right = run.update(data)
-        losses.append(value)
+        value, read, right = run.update(data)
+        losses.append((value, read))
         tally.add(data.kinds, right)
         run.spent = (time.monotonic() - begin) / 60
         if run.step % 50 == 0:
-            head = (
-                f"step {run.step}  {run.spent:.1f} min  T {run.plan().frames}  loss {np.mean(losses):.3f}  "
-            )
-            line, worst = tally.report()
-            print(head + line, flush=True)
+            (value, seen), (line, worst) = np.mean(losses, 0), tally.report()
+            head = f"step {run.step}  {run.spent:.1f} min  T {run.plan().frames}"
+            print(f"{head}  loss {value:.3f}  read {seen:.3f}  {line}", flush=True)
             run.passed(worst)
             losses.clear()
         if time.monotonic() - saved > 240:
