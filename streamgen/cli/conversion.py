@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from streamgen.cli.backend import quieten_libraries
 from streamgen.errors import UsageError
 from streamgen.models.checkpoint import read_weights
 from streamgen.models.gqa_folder import convert_folder
@@ -21,4 +22,5 @@ def convert_heads(source: Path, target: Path, kv_heads: int) -> None:
         raise UsageError(f"{source} is no folder; --gqa converts the folder of a transformers model.")
     if source.resolve() == target.resolve():
         raise UsageError(f"{source} would be written over itself; give another folder to write into.")
+    quieten_libraries()
     convert_folder(source, target, kv_heads)

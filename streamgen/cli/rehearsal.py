@@ -45,7 +45,7 @@ class _Mute(TextEncoder):
 
 def rehearse(request: "Request", dtype: torch.dtype) -> dict[str, object]:
     """What the request settles to, and the bytes that each part of it will hold."""
-    parts = _parts(request.folder, request.settings, request.device, request.attention, dtype)
+    parts = hollow_parts(request.folder, request.settings, request.device, request.attention, dtype)
     pipeline = VideoPipeline(parts)
     wish = pipeline.request(
         request.prompt,
@@ -58,14 +58,14 @@ def rehearse(request: "Request", dtype: torch.dtype) -> dict[str, object]:
         prompt_at=tuple(request.prompts.items()),
     )
     with pipeline.open(wish) as session:
-        shares = _shares(parts, request.folder, session.pool, session.latent_size, session.vae_state)
+        shares = shares_of(parts, request.folder, session.pool, session.latent_size, session.vae_state)
     return _record(wish, shares)
 
 
 def rehearse_world(wish: "WorldWish", dtype: torch.dtype) -> dict[str, object]:
     """The same of a world; its start picture takes no room of its own."""
     place, settings = wish.place, WorldSettings.load(wish.place.folder)
-    video = _parts(place.folder, settings.video, place.device, place.attention, dtype)
+    video = hollow_parts(place.folder, settings.video, place.device, place.attention, dtype)
     parts = WorldParts(place.model, video, settings.actions)
     pipeline = WorldPipeline(parts)
     session = pipeline.start(
@@ -79,7 +79,7 @@ def rehearse_world(wish: "WorldWish", dtype: torch.dtype) -> dict[str, object]:
     )
     with session:
         size, pool = parts.latent_size(session.request), session.memory.cache.pool
-        shares = _shares(video, place.folder, pool, size, session.moment.vae)
+        shares = shares_of(video, place.folder, pool, size, session.moment.vae)
     return _record(session.request, shares)
 
 
@@ -97,9 +97,10 @@ def _record(settled: Any, shares: Sequence[Share]) -> dict[str, object]:
     }
 
 
-def _parts(
+def hollow_parts(
     folder: Path, settings: VideoSettings, device: str | None, attention: str, dtype: torch.dtype
 ) -> VideoParts:
+    """Every part of a checkpoint without its weights, and an arena of no bytes."""
     from diffusers import AutoencoderKLWan, WanTransformer3DModel
 
     refuse_parts(device or "cpu", dtype, attention, Arena(device=device or "cpu"))
@@ -119,9 +120,10 @@ def _hollow(stock: Any, path: Any, dtype: torch.dtype, load: Any) -> Any:
         return stock.from_config(stock.load_config(path)).to(dtype)
 
 
-def _shares(
+def shares_of(
     parts: VideoParts, folder: Path, pool: PagePool, size: tuple[int, int], state: VaeState
 ) -> list[Share]:
+    """What one stream holds: weights, its pool, its text and its decoder."""
     model, bytes_each = parts.model, parts.model.dtype.itemsize
     weights = [weights_of(folder / name, bytes_each) for name in ("transformer", "vae", "text_encoder")]
     pages = pool.lease.nbytes // pool.geometry.page_bytes
