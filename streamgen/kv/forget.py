@@ -195,5 +195,4 @@ def _shared(pool: "PagePool", table: BlockTable, plan: Compaction, place: IntArr
 
 def _rows(shift: IntArray) -> npt.NDArray[np.bool_]:
     """Which tokens move at all."""
-    moved: npt.NDArray[np.bool_] = (shift if shift.ndim == 2 else shift[:, None]).any(axis=1)
-    return moved
+    return np.asarray((shift if shift.ndim == 2 else shift[:, None]).any(axis=1), dtype=np.bool_)

@@ -41,10 +41,10 @@ class Tokens:
         return Tokens(self.slots[index], positions, origins)
 
     def join(self, other: "Tokens") -> "Tokens":
-        if len(self) == 0:
-            return other
         if len(other) == 0:
             return self
+        if len(self) == 0:
+            return other
         positions = None
         if self.positions is not None and other.positions is not None:
             positions = np.concatenate([self.positions, other.positions])

@@ -37,6 +37,11 @@ class LlavaVision:
         self.pixels = pixels
         side: int = vlm.model.config.vision_config.image_size
         self.size = (side, side)
+        if pixels.size not in (None, self.size):
+            raise UsageError(
+                f"The preprocessor makes pictures of {pixels.size[1]}x{pixels.size[0]} and the vision tower "
+                f"takes {side}x{side}; take both from one checkpoint."
+            )
         pooled = -(-(side // vlm.model.config.vision_config.patch_size) // 2)
         self.frame_tokens = pooled * pooled
 
