@@ -108,6 +108,19 @@ class Pass:
             past.length += count
 
 
+def pools_of(
+    model: LanguageModel, tokens: int, texts: int, staged: int, page_size: int, slack: int = 0
+) -> Iterator[tuple[int | None, tuple[int, ...], Geometry, int]]:
+    """Of every group of layers: its window, its layers, and the pool that it gets, as geometry and pages."""
+    for window in dict.fromkeys(model.windows):
+        layers = tuple(layer for layer, seen in enumerate(model.windows) if seen == window)
+        geometry = Geometry(len(layers), model.kv_heads, model.head_dim, page_size, model.dtype)
+        pages = -(-tokens // page_size)
+        if window is not None:
+            pages = min(pages, texts * (-(-(window - 1 + staged + slack) // page_size) + 2))
+        yield window, layers, geometry, pages
+
+
 class TextMemory:
     """The pages of one language model, drawn on one budget; leaving the with-block gives them back."""
 
@@ -133,12 +146,7 @@ class TextMemory:
         self._version = 0
         groups = []
         with ExitStack() as undo:
-            for window in dict.fromkeys(model.windows):
-                layers = tuple(layer for layer, seen in enumerate(model.windows) if seen == window)
-                geometry = Geometry(len(layers), model.kv_heads, model.head_dim, page_size, model.dtype)
-                pages = -(-tokens // page_size)
-                if window is not None:
-                    pages = min(pages, texts * (-(-(window - 1 + staged + slack) // page_size) + 2))
+            for window, layers, geometry, pages in pools_of(model, tokens, texts, staged, page_size, slack):
                 pool = undo.enter_context(PagePool(arena, geometry, pages, f"{name}, window {window}"))
                 groups.append(WindowGroup(window, layers, pool, PrefixIndex(pool), slack))
             self._held = undo.pop_all()
