@@ -3,8 +3,8 @@
     python -m weights.recipes.tiny_world.switches --switches 50 --sheet docs/pictures/x.png
 
 A world runs under random keys; at a new prompt it is forked once a mode, and every fork goes on under the
-same keys. `arrived`: the colours are nearer to the new look than to the old one, and of all looks the nearest has
-the new biome and time of day.
+same keys. `arrived`: the colours are nearer to the new look than to the old one, and of all looks the
+nearest has the new biome and time of day.
 """
 
 import argparse
