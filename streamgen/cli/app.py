@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from streamgen import __version__
-from streamgen.cli import bench, image, kernels, models, plan, video, world
+from streamgen.cli import ask, bench, image, kernels, models, plan, video, world
 from streamgen.cli.say import let_go_of_stdout
 
 
@@ -34,6 +34,7 @@ app.command("video")(video.video)
 app.command("image")(image.image)
 app.command("world")(world.world)
 app.command("replay")(world.replay)
+app.command("ask")(ask.ask)
 app.command("kernels")(kernels.kernels)
 app.command("plan")(plan.plan)
 app.add_typer(models.app, name="models")
