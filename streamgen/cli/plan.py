@@ -83,7 +83,7 @@ def plan(
     made = planner.plan(sequences)
     facts: dict[str, object] = {"model": model, **planner.settled, "sequences": sequences, **made.record()}
     if budget is not None:
-        facts |= {"budget": budget, "fits": made.fits(budget), "most_sequences": planner.most(budget)}
+        facts |= planner.limits(budget, sequences)
     if as_json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
@@ -119,5 +119,7 @@ def _show(made: "Plan", facts: dict[str, object]) -> None:
         left = budget - made.total
         verdict = f"fits, {format_bytes(left)} are left" if left >= 0 else f"{format_bytes(-left)} too much"
         most = f"at most {facts['most_sequences']} sequences fit"
+        if "most_tokens" in facts:
+            most += f", or {facts['most_tokens']} tokens of {made.sequences}"
         rows.append(("memory", format_bytes(budget), str(budget), f"{verdict}; {most}"))
     show(columns, rows, below="how")

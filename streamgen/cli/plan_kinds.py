@@ -1,8 +1,8 @@
-"""Plans of every kind of model: the real pipeline is built on the meta device, and its pools are read off."""
+"""Plans of every kind of model: what the real pipelines would allocate, without allocating it."""
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ import torch
 
 from streamgen.cli import backend
 from streamgen.cli.plan import PlanAsked
-from streamgen.cli.request import parse_dtype, parse_size
+from streamgen.cli.request import parse_dtype
 from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
-from streamgen.runtime.memory import Share, weights_of
+from streamgen.runtime.memory import Share
 from streamgen.runtime.plan import Plan, dense_cache, largest, times
 
 MOST = 2**20  # sequences
@@ -32,6 +32,18 @@ class Planner:
 
     settled: dict[str, object]
     plan: Callable[[int], Plan]
+    most_tokens: Callable[[int, int], int] | None = None  # of a budget and a number of sequences
+
+    def limits(self, budget: int, sequences: int) -> dict[str, object]:
+        """Whether it fits, and how much would."""
+        found: dict[str, object] = {
+            "budget": budget,
+            "fits": self.plan(sequences).fits(budget),
+            "most_sequences": self.most(budget),
+        }
+        if self.most_tokens is not None:
+            found["most_tokens"] = self.most_tokens(budget, sequences)
+        return found
 
     def most(self, budget: int) -> int:
         """How many sequences fit."""
@@ -52,7 +64,7 @@ def planner_of(asked: PlanAsked) -> Planner:
     named = parse_dtype(asked.dtype) or ("float32" if backend.pick_device(None) == "cpu" else "bfloat16")
     settle = {"text": _text, "image": _image, "video": _video, "world": _world}[kind]
     planner = settle(asked, folder, getattr(torch, named))
-    return Planner({"pipeline": kind, "dtype": named, **planner.settled}, planner.plan)
+    return replace(planner, settled={"pipeline": kind, "dtype": named, **planner.settled})
 
 
 def kind_of(folder: Path) -> str:
@@ -75,21 +87,19 @@ def _text(asked: PlanAsked, folder: Path, dtype: torch.dtype) -> Planner:
     from streamgen.cli.plan_text import TextWish
 
     wish = TextWish.of(asked, folder, dtype)
-    return Planner(wish.settled(), wish.plan)
+    return Planner(wish.settled(), wish.plan, wish.most_tokens)
 
 
 def _video(asked: PlanAsked, folder: Path, dtype: torch.dtype) -> Planner:
-    from streamgen.cli.plan_video import rehearsed_video
+    from streamgen.cli.plan_video import StreamWish, rehearsed_video
 
-    how = {"size": parse_size(asked.size), "window": asked.window, "sink": asked.sink}
-    return _streams(*rehearsed_video(folder, dtype, asked.seconds, **how))
+    return _streams(*rehearsed_video(folder, dtype, StreamWish.of(asked)))
 
 
 def _world(asked: PlanAsked, folder: Path, dtype: torch.dtype) -> Planner:
-    from streamgen.cli.plan_video import rehearsed_world
+    from streamgen.cli.plan_video import StreamWish, rehearsed_world
 
-    how = {"size": parse_size(asked.size), "window": asked.window, "sink": asked.sink}
-    return _streams(*rehearsed_world(folder, dtype, asked.seconds, **how))
+    return _streams(*rehearsed_world(folder, dtype, StreamWish.of(asked)))
 
 
 def _streams(settled: dict[str, object], alone: Plan) -> Planner:
@@ -131,11 +141,3 @@ def held(model: Any) -> int:
     """Bytes of all parameters and buffers, shared ones once."""
     tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     return sum(tensor.nbytes for tensor in tensors.values())
-
-
-def weights_share(folder: Path, itemsize: int, hollow: Any) -> Share:
-    """From the files, or counted on a model without weights where there are none."""
-    if folder.is_dir() and list(folder.glob("*.safetensors")):
-        return weights_of(folder, itemsize)
-    numbers = sum(weight.numel() for weight in hollow.parameters())
-    return Share(f"{folder.name} weights", numbers * itemsize, f"{numbers} numbers x {itemsize} bytes")

@@ -1,9 +1,9 @@
-"""The plan of a language model: the pipeline that would serve it, built without weights or pages.
+"""The plan of a language model: the pipeline that would serve it, settled without weights or pages.
 
 Shapes: n tokens of a text, m texts, S page size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,12 @@ import torch
 from accelerate import init_empty_weights
 
 from streamgen.cli.plan import PlanAsked
-from streamgen.cli.plan_kinds import weights_share
 from streamgen.errors import UsageError
-from streamgen.kv.arena import Arena
 from streamgen.models.gqa import refuse_heads
 from streamgen.models.lm import LanguageModel
-from streamgen.pipelines.text import TextPipeline
-from streamgen.pipelines.text_memory import PAGE_SIZE
-from streamgen.runtime.memory import Share
-from streamgen.runtime.plan import Plan, dense_cache
+from streamgen.pipelines.text_memory import PAGE_SIZE, pools_of
+from streamgen.runtime.memory import Share, cache_pool
+from streamgen.runtime.plan import Plan, dense_cache, largest
 
 TOKENS, CHUNK = 4096, 256
 
@@ -50,7 +47,8 @@ class TextWish:
                 f"--shared {asked.shared} is more than the {tokens} tokens of a text; give fewer."
             )
         chunk = min(CHUNK, tokens) if asked.chunk is None else asked.chunk
-        weights = weights_share(folder, dtype.itemsize, hollow)
+        numbers = sum(weight.numel() for weight in hollow.parameters())
+        weights = Share("weights", numbers * dtype.itemsize, f"{numbers} numbers x {dtype.itemsize} bytes")
         return cls(model, weights, tokens, asked.shared, asked.page_size or PAGE_SIZE, chunk)
 
     def settled(self) -> dict[str, object]:
@@ -73,14 +71,24 @@ class TextWish:
 
     def plan(self, texts: int) -> Plan:
         """What TextPipeline(tokens=room, texts=m, ...) takes of its arena."""
-        model, arena = self.model, Arena(device="meta")
+        model = self.model
         room = {"tokens": self.room(texts), "texts": texts, "chunk": self.chunk, "page_size": self.page_size}
-        pipe = TextPipeline(model, memory=arena, **room)
-        how = f"TextPipeline({', '.join(f'{name}={value}' for name, value in room.items())})"
-        pools = tuple(Share(f"cache: {name}", nbytes, how) for name, nbytes in arena.report())
-        pipe.close()
+        built = f"TextPipeline({', '.join(f'{name}={value}' for name, value in room.items())})"
+        pools = []
+        for window, _, geometry, pages in pools_of(model, room["tokens"], texts, self.chunk, self.page_size):
+            share = cache_pool(geometry, pages)
+            name = "cache" if window is None else f"cache, window {window}"
+            pools.append(Share(name, share.nbytes, f"{share.how}, as in {built}"))
         formula = dense_cache(model.layers, model.kv_heads, model.head_dim, self.tokens, texts, model.dtype)
-        return Plan(texts, formula, (self.weights,), pools, ())
+        return Plan(texts, formula, (self.weights,), tuple(pools), ())
+
+    def most_tokens(self, budget: int, texts: int) -> int:
+        """How long so many texts may be."""
+
+        def fits(tokens: int) -> bool:
+            return replace(self, tokens=tokens, shared=min(self.shared, tokens)).plan(texts).fits(budget)
+
+        return largest(fits, self.model.longest)
 
 
 def _hollow(folder: Path, dtype: torch.dtype, gqa: int | None) -> Any:
@@ -93,4 +101,6 @@ def _hollow(folder: Path, dtype: torch.dtype, gqa: int | None) -> Any:
         refuse_heads(getattr(text, "num_key_value_heads", None), gqa, config.model_type)
         text.num_key_value_heads = gqa
     with init_empty_weights():
-        return AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+    model.tie_weights()
+    return model

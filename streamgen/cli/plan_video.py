@@ -1,10 +1,13 @@
 """Plans of videos and worlds: a session on the meta device, whose pool and decoder are then known."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from streamgen.cli.plan import PlanAsked
 from streamgen.cli.rehearsal import hollow_parts, shares_of
+from streamgen.cli.request import parse_size
 from streamgen.models.wan import CausalWan
 from streamgen.pipelines.settings import VideoSettings
 from streamgen.pipelines.video import VideoPipeline
@@ -14,40 +17,59 @@ from streamgen.pipelines.world_settings import WorldSettings
 from streamgen.runtime.memory import Share
 from streamgen.runtime.plan import Plan, dense_cache
 
-Size = tuple[int, int] | None
 Rehearsed = tuple[dict[str, object], Plan]
 
 
-def rehearsed_video(
-    folder: Path, dtype: torch.dtype, seconds: float | None, size: Size, window: int | None, sink: int | None
-) -> Rehearsed:
+@dataclass(frozen=True)
+class StreamWish:
+    """What differs from what the checkpoint says; seconds None is endless."""
+
+    seconds: float | None
+    size: tuple[int, int] | None
+    window: int | None
+    sink: int | None
+
+    @classmethod
+    def of(cls, asked: PlanAsked) -> "StreamWish":
+        return cls(asked.seconds, parse_size(asked.size), asked.window, asked.sink)
+
+
+def rehearsed_video(folder: Path, dtype: torch.dtype, asked: StreamWish) -> Rehearsed:
     """One video: endless, or of so many seconds."""
     settings = VideoSettings.load(folder)
     parts = hollow_parts(folder, settings, "cpu", "auto", dtype)
     pipeline = VideoPipeline(parts)
-    wish = pipeline.request("", seconds=seconds, size=size, window=window, sink=sink)
+    wish = pipeline.request("", seconds=asked.seconds, size=asked.size, window=asked.window, sink=asked.sink)
     with pipeline.open(wish) as session:
         shares = shares_of(parts, folder, session.pool, session.latent_size, session.vae_state)
-        latents = frames_of(seconds, settings, parts.vae.time_scale, wish.window, wish.sink)
+        latents = frames_of(asked.seconds, settings, parts.vae.time_scale, wish.window, wish.sink)
         formula = _formula(parts.model, session.latent_size, latents)
-    settled = {"size": list(wish.size), "seconds": seconds, "window": wish.window, "sink": wish.sink}
+    settled: dict[str, object] = {
+        "size": list(wish.size),
+        "seconds": asked.seconds,
+        "window": wish.window,
+        "sink": wish.sink,
+    }
     return settled, _plan(formula, shares)
 
 
-def rehearsed_world(
-    folder: Path, dtype: torch.dtype, seconds: float | None, size: Size, window: int | None, sink: int | None
-) -> Rehearsed:
+def rehearsed_world(folder: Path, dtype: torch.dtype, asked: StreamWish) -> Rehearsed:
     """One world that can take back as many chunks as `start()` lets it."""
     settings = WorldSettings.load(folder)
     video = hollow_parts(folder, settings.video, "cpu", "auto", dtype)
     parts = WorldParts(folder.name, video, settings.actions)
-    with WorldPipeline(parts).start("", size=size, window=window, sink=sink) as session:
+    with WorldPipeline(parts).start("", size=asked.size, window=asked.window, sink=asked.sink) as session:
         wish = session.request
         latent_size, pool = parts.latent_size(wish), session.memory.cache.pool
         shares = shares_of(video, folder, pool, latent_size, session.moment.vae)
-        latents = frames_of(seconds, settings.video, video.vae.time_scale, wish.window, wish.sink)
+        latents = frames_of(asked.seconds, settings.video, video.vae.time_scale, wish.window, wish.sink)
         formula = _formula(video.model, latent_size, latents)
-    settled = {"size": list(wish.size), "window": wish.window, "sink": wish.sink, "undo": wish.undo}
+    settled: dict[str, object] = {
+        "size": list(wish.size),
+        "window": wish.window,
+        "sink": wish.sink,
+        "undo": wish.undo,
+    }
     return settled, _plan(formula, shares)
 
 
