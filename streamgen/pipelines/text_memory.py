@@ -256,10 +256,10 @@ class TextMemory:
             device = self.model.device
             ids, positions = (torch.tensor(rows, device=device) for rows in (list(map(list, tokens)), places))
             with torch.inference_mode():
-                logits = self.model(ids, positions, self._attends(stages), last)
+                logits = self.model(ids, positions, self.attends(stages), last)
             yield Pass(logits, pasts, stages)
 
-    def _attends(self, stages: Sequence[Sequence[Stage]]) -> list[Attend]:
+    def attends(self, stages: Sequence[Sequence[Stage]]) -> list[Attend]:
         """One Attend a layer, from the caches of its group."""
         by_layer: dict[int, Attend] = {}
         for number, group in enumerate(self.groups):
