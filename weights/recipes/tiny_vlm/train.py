@@ -2,9 +2,9 @@
 
     python -m weights.recipes.tiny_vlm.train --minutes 65 --out runs/tiny-vlm
 
-First what can be told from one frame, then longer and longer stories; in the last phases the old tokens
-of some stories are thinned out and the positions have gaps, as a memory leaves them. Resumable: the run
-continues from the newest state in --out.
+First the eyes, then what can be told from one frame, then longer and longer stories; in the last phases
+the old tokens of some stories are thinned out and the positions have gaps, as a memory leaves them.
+Resumable: the run continues from the newest state in --out.
 """
 
 import argparse
@@ -18,20 +18,21 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ..tiny_video.muon import Muon
+from .eyes import sights, whiten
 from .model import embed, hidden, look, model
 from .pack import Batch, Packer, Plan
 from .questions import NOW, WORDINGS
 from .reader import Reader
 from .text import tokenizer
 
-RATE = 3e-3
+RATE, EYES = 3e-3, 300
 ALL = tuple(WORDINGS)
 PHASES = (  # from which share of the budget on, at the latest
     (0.0, Plan(48, 2, 44, NOW)),
-    (0.06, Plan(16, 8, 152, ALL)),
+    (0.1, Plan(16, 8, 152, ALL)),
     (0.22, Plan(10, 16, 200, ALL, stretch=0.3)),
-    (0.42, Plan(6, 32, 232, ALL, forget=0.2, stretch=0.4)),
-    (0.62, Plan(5, 48, 264, ALL, forget=0.35, stretch=0.4)),
+    (0.4, Plan(6, 32, 232, ALL, forget=0.2, stretch=0.4)),
+    (0.6, Plan(5, 48, 264, ALL, forget=0.35, stretch=0.4)),
 )
 
 
@@ -94,6 +95,25 @@ class Run:
         (self.out / "state.tmp").replace(self.out / "state.pt")
         save_file(self.average, self.out / "average.safetensors")
 
+    def open_eyes(self, rng: np.random.Generator) -> None:
+        """Train the vision tower alone, to say what frames show."""
+        whiten(self.net, sights(100, 4, rng)[0])
+        for step in range(EYES):
+            frames, shown = sights(16, 4, rng)
+            with torch.autocast("cpu", torch.bfloat16):
+                read = self.reader(look(self.net, frames), shown)
+            read.backward()
+            self._descend(RATE * min(1.0, (step + 1) / 30))
+            if step % 50 == 49:
+                print(f"eyes {step + 1}  read {read.item():.3f}", flush=True)
+
+    def _descend(self, rate: float) -> None:
+        nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+        for optimizer, share in zip(self.optimizers, (1.0, 0.5, 0.5), strict=True):
+            optimizer.param_groups[0]["lr"] = rate * share
+            optimizer.step()
+            optimizer.zero_grad()
+
     def plan(self) -> Plan:
         due = sum(begin <= self.spent / self.minutes for begin, _ in PHASES) - 1
         self.phase = max(self.phase, due)
@@ -110,11 +130,7 @@ class Run:
         with torch.autocast("cpu", torch.bfloat16):
             value, read, right = loss(self.net, self.reader, data)
         (value + 0.5 * read).backward()
-        nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
-        for optimizer, share in zip(self.optimizers, (1.0, 0.5, 0.5), strict=True):
-            optimizer.param_groups[0]["lr"] = rate * share
-            optimizer.step()
-            optimizer.zero_grad()
+        self._descend(rate)
         self.step += 1
         if self.step % 4 == 0:
             keep = min(0.98, self.step / (self.step + 40))
@@ -155,6 +171,8 @@ def main() -> None:
         block.compile(dynamic=False)
     numbers = np.random.default_rng(run.step + 1)
     begin, saved, losses = time.monotonic() - 60 * run.spent, time.monotonic(), []
+    if run.step == 0:
+        run.open_eyes(numbers)
     while run.spent < run.minutes:
         data = run.packer.batch(run.plan(), numbers)
         value, read, right = run.update(data)
