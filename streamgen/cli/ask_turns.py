@@ -94,7 +94,8 @@ def _watching(
         frame = next(reader, None)
         if frame is None:
             return
-        for asking in plan.due(frame.time):
+        # Of a live source the first frames pass while the model is loaded: what was due is asked at the next.
+        for asking in plan.due(frame.time) if session.counts.frames or not reader.source.live else ():
             _require_something_seen(session, asking, frame)
             yield from session.flush()
             yield asking
