@@ -119,9 +119,12 @@ class StreamingVLM:
 
     def _turns(self, like: Tensor, positions: Sequence[IntArray]) -> list[tuple[Tensor, Tensor]]:
         """Cosine and sine [1, T, D] of every layer; rows that layers share are computed once."""
-        rows, of_layer = np.unique(np.stack(positions), axis=0, return_inverse=True)
-        cos, sin = self.text.rotary_emb(like, self._ids(torch.from_numpy(rows).to(like.device)))
-        return [(cos[row : row + 1], sin[row : row + 1]) for row in of_layer.reshape(-1).tolist()]
+        keys = [row.tobytes() for row in positions]
+        rows = dict(zip(keys, positions, strict=True))
+        place = {key: number for number, key in enumerate(rows)}
+        ids = torch.from_numpy(np.stack(list(rows.values()))).to(like.device)
+        cos, sin = self.text.rotary_emb(like, self._ids(ids))
+        return [(cos[place[key], None], sin[place[key], None]) for key in keys]
 
     def _ids(self, positions: Tensor) -> Tensor:
         """[U, T] as it is, or [U, T, A] -> [A, U, T]."""

@@ -35,7 +35,7 @@ PIXELS = Pixels(None, (0.5,) * 3, (0.5,) * 3)
 FRAME_TOKENS = 6  # of two frames, at most
 
 
-def llava() -> Any:
+def llava(**text: Any) -> Any:
     vision = SiglipVisionConfig(
         hidden_size=32,
         intermediate_size=48,
@@ -47,7 +47,9 @@ def llava() -> Any:
     )
     config = LlavaOnevisionConfig(
         vision_config=vision,
-        text_config=Qwen2Config(**TEXT, rope_parameters={"rope_type": "default", "rope_theta": 1e4}),
+        text_config=Qwen2Config(
+            **{**TEXT, **text}, rope_parameters={"rope_type": "default", "rope_theta": 1e4}
+        ),
         image_token_index=60,
         video_token_index=61,
         vision_feature_layer=-1,
@@ -56,7 +58,7 @@ def llava() -> Any:
     return LlavaOnevisionForConditionalGeneration(config)
 
 
-def qwen25() -> Any:
+def qwen25(**text: Any) -> Any:
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
     vision = {
         "depth": 2,
@@ -72,11 +74,13 @@ def qwen25() -> Any:
         "fullatt_block_indexes": [1],
     }
     ids = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62, "vision_end_token_id": 63}
-    config = Qwen2_5_VLConfig(text_config={**TEXT, "rope_parameters": rope}, vision_config=vision, **ids)
+    config = Qwen2_5_VLConfig(
+        text_config={**TEXT, **text, "rope_parameters": rope}, vision_config=vision, **ids
+    )
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
-def qwen3() -> Any:
+def qwen3(**text: Any) -> Any:
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2], "mrope_interleaved": True}
     vision = {
         "depth": 3,
@@ -91,8 +95,10 @@ def qwen3() -> Any:
         "deepstack_visual_indexes": [0, 1],
     }
     ids = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62, "vision_end_token_id": 63}
-    text = {**TEXT, "head_dim": 16, "rope_parameters": rope}
-    return Qwen3VLForConditionalGeneration(Qwen3VLConfig(text_config=text, vision_config=vision, **ids))
+    config = Qwen3VLConfig(
+        text_config={**TEXT, **text, "head_dim": 16, "rope_parameters": rope}, vision_config=vision, **ids
+    )
+    return Qwen3VLForConditionalGeneration(config)
 
 
 MAKERS = {"llava_onevision": llava, "qwen2_5_vl": qwen25, "qwen3_vl": qwen3}

@@ -71,16 +71,16 @@ def test_watching_is_lazy(session: VideoQASession) -> None:
 
 
 def test_bytes_and_work_stay_the_same_for_ever(session: VideoQASession) -> None:
-    held, free, computed, shared = [], [], [], []
+    held, free, computed, highest = [], [], [], []
     for seen in session.watch(frames(80)):
         stats = session.stats
         held.append(stats.bytes_held)
         free.append(stats.pages_free)
         computed.append(seen.prefilled)
-        shared.append(stats.position)
+        highest.append(stats.position)
     assert session.room.parts.arena.held == session.stats.bytes_reserved
     assert len(set(held[3:])) == len(set(free[3:])) == len(set(computed)) == 1
-    assert max(shared) < session.parts.vlm.limit
+    assert max(highest) < session.parts.vlm.limit
     assert any(eviction.renumbered for eviction in session.evictions)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.golden.fixtures import ROOT
+from tests.models.tiny_vlms import MAKERS
 
 FRAME = 16  # tokens of a frame of this model
 SETTINGS: dict[str, Any] = {
@@ -43,3 +44,13 @@ def frames(count: int, seed: int = 0, fps: float = 2) -> Iterator[tuple[npt.NDAr
     rng = np.random.default_rng(seed)
     for number in range(count):
         yield rng.integers(0, 256, (20, 24, 3), dtype=np.uint8), number / fps
+
+
+def qwen_checkpoint(folder: Path, family: str) -> Path:
+    """A tiny random Qwen model with the same words, as a checkpoint folder."""
+    folder = checkpoint(folder, frame_tokens=FRAME, prompt="watch ", question=" {question} ", answer_tokens=3)
+    (folder / "model.safetensors").unlink()
+    MAKERS[family](vocab_size=256).save_pretrained(folder)
+    pixels = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(pixels))
+    return folder
