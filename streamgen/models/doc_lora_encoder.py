@@ -7,6 +7,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from streamgen.models.attend import Attend
@@ -27,17 +28,22 @@ class Listener(nn.Module):
 
 
 def features(
-    model: Any, ids: Tensor, mask: Tensor | None = None, attends: Sequence[Attend] | None = None
+    model: Any,
+    ids: Tensor,
+    mask: Tensor | None = None,
+    attends: Sequence[Attend] | None = None,
+    start: int = 0,
 ) -> list[Tensor]:
     """What goes into each layer of a causal model that reads ids [C, S]: L tensors [C, S, D].
 
     The last one is what the layer before made, *after the final norm*: the published encoder is the model
-    cut short, and the norm of a stock model follows its last layer. A model that streams needs `attends`.
+    cut short, and the norm of a stock model follows its last layer. A model that streams needs `attends`,
+    and `start`, the place of the first of these tokens.
     """
     refuse_adapted(model)
     heard: list[Tensor] = []
     reader = _cut_short(model.get_decoder(), heard)
-    extra = {} if attends is None else {"attends": attends, "position_ids": _counted(ids)}
+    extra = {} if attends is None else {"attends": attends, "position_ids": _places(ids, start)}
     out = reader(input_ids=ids, attention_mask=mask, use_cache=False, **extra)
     return [*heard, out.last_hidden_state]
 
@@ -50,5 +56,5 @@ def _cut_short(decoder: Any, heard: list[Tensor]) -> Any:
     return short
 
 
-def _counted(ids: Tensor) -> Tensor:
-    return ids.new_tensor(range(ids.shape[1])).expand_as(ids)
+def _places(ids: Tensor, start: int) -> Tensor:
+    return torch.arange(start, start + ids.shape[1], device=ids.device).expand_as(ids)

@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from streamgen.errors import UsageError
-from streamgen.models.attend import Attend
 from streamgen.models.doc_lora_adapter import Adapter
 from streamgen.models.doc_lora_chunks import Affixes, document_ids, split
 from streamgen.models.doc_lora_encoder import features
 from streamgen.models.doc_lora_loading import Loaded, affixes_of
 
-Plan = Callable[[int], Sequence[Attend]]  # attention over so many new tokens and nothing before them
+Read = Callable[[Sequence[int]], list[Tensor]]  # a chunk -> what goes into each layer, [1, S, D]
 
 
 class DocToLora:
@@ -54,22 +53,22 @@ class DocToLora:
         chunk_tokens: int | None = None,
         scalers: Sequence[float] = (),
         bias: float = 1.0,
-        plan: Plan | None = None,
+        read: Read | None = None,
     ) -> Adapter:
         """The adapter of a document given as tokens, affixes included.
 
         Without `chunk_tokens` it is read in one piece, as by the published `internalize`. Chunks are read one
         after the other, so memory is that of one. `scalers`, one a chunk, and `bias` weigh them in the sum.
-        A model that streams needs `plan`, which opens the attention of a chunk.
+        `read` reads a chunk where the model does not attend by itself, because it streams.
         """
         chunks = split(ids, self.affixes, chunk_tokens)
-        latents = torch.cat([self._read(chunk, plan) for chunk in chunks])
+        latents = torch.cat([self._latents(chunk, read or self._read) for chunk in chunks])
         return self.network.combine(self.network.factors(latents), scalers, bias)
 
-    def _read(self, chunk: Sequence[int], plan: Plan | None) -> Tensor:
+    def _latents(self, chunk: Sequence[int], read: Read) -> Tensor:
         """One chunk as latents [1, L, M, r, z]; the layers go through the Perceiver one by one."""
-        device = self.model.get_input_embeddings().weight.device
-        ids = torch.tensor([chunk], device=device)
-        heard = features(self.model, ids, attends=None if plan is None else plan(len(chunk)))
         home = self.network.head.weight.device
-        return torch.cat([self.network.latents(layer[:, None].to(home)) for layer in heard], 1)
+        return torch.cat([self.network.latents(layer[:, None].to(home)) for layer in read(chunk)], 1)
+
+    def _read(self, chunk: Sequence[int]) -> list[Tensor]:
+        return features(self.model, torch.tensor([list(chunk)], device=self.model.device))

@@ -1,5 +1,6 @@
 """Documents become adapters: reading, chunks, the sum of chunks, and what is refused."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,17 @@ def test_a_model_that_streams_reads_the_same_through_the_attention_it_is_handed(
     streaming = language_model()
     stream_attention(streaming)
     reader = DocToLora(streaming, loaded())
-    sizes: list[int] = []
 
-    def plan(tokens: int) -> list[DenseAttend]:
-        sizes.append(tokens)
-        return [DenseAttend() for _ in range(3)]
+    def read(chunk: Sequence[int]) -> list[torch.Tensor]:
+        """In two pieces, the second of which sees the first."""
+        attends = [DenseAttend() for _ in range(3)]
+        pieces = [
+            features(streaming, torch.tensor([list(piece)]), attends=attends, start=start)
+            for piece, start in ((chunk[:3], 0), (chunk[3:], 3))
+        ]
+        return [torch.cat(layer, 1) for layer in zip(*pieces, strict=True)]
 
-    adapter = reader.internalize_ids(DOCUMENT, 10, plan=plan)
-    assert sizes == [len(chunk) for chunk in split(DOCUMENT, AFFIXES, 10)]
+    adapter = reader.internalize_ids(DOCUMENT, 10, read=read)
     wanted = plain.internalize_ids(DOCUMENT, 10)
     torch.testing.assert_close(adapter.change("down_proj"), wanted.change("down_proj"), atol=1e-4, rtol=1e-4)
 
