@@ -90,8 +90,9 @@ class Need:
     def of(cls, stages: Sequence[Staged], q_heads: int, softcap: float = 0.0) -> "Need":
         """The need of staged caches that are attended to in one batch."""
         layers = [layer for stage in stages for layer in stage.layers()]
-        views = [layer.view for layer in layers]
-        kinds = [mask_kind(stage.mask, layer.view) for stage in stages for layer in stage.layers()]
+        seen = {id(layer.view): (stage.mask, layer.view) for stage in stages for layer in stage.layers()}
+        views = [view for _, view in seen.values()]  # layers share them
+        kinds = [mask_kind(mask, view) for mask, view in seen.values()]
         k = layers[0].k
         _, kv_heads, head_dim = k.shape
         return cls(

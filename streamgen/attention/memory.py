@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from streamgen.attention.contract import Attend, MaskKind, Staged, mask_kind, widest
@@ -34,8 +33,8 @@ class Memory:
     def write(self, k: Tensor, v: Tensor) -> None:
         """Put fresh keys and values [B, T, H, D] in the staged slots."""
         self.refuse_other_shapes(k)
-        self._put(self.k, rearrange(k.detach(), "b t h d -> (b t) h d"))
-        self._put(self.v, rearrange(v.detach(), "b t h d -> (b t) h d"))
+        self._put(self.k, k.detach().flatten(0, 1))  # [B*T, H, D]
+        self._put(self.v, v.detach().flatten(0, 1))
 
     def _put(self, flat: Tensor, fresh: Tensor) -> None:
         # A stretch is copied several times faster, but its place would be a constant of a compiled graph.

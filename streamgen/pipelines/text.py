@@ -18,7 +18,13 @@ from streamgen.pipelines.text_chunk import Speller, TextChunk
 from streamgen.pipelines.text_draft import Drafter, refuse_other_vocabularies
 from streamgen.pipelines.text_engine import Engine, Group, TextCounters
 from streamgen.pipelines.text_memory import PAGE_SIZE, TextMemory
-from streamgen.pipelines.text_request import Prompt, TextRequest, TextSampling, settle_prompts
+from streamgen.pipelines.text_request import (
+    Prompt,
+    TextRequest,
+    TextSampling,
+    settle_lengths,
+    settle_prompts,
+)
 from streamgen.pipelines.text_samples import Samples
 from streamgen.sampling.tree_growth import check_widths
 
@@ -100,7 +106,7 @@ class TextPipeline:
         self,
         prompts: Prompt | Sequence[Prompt],
         *,
-        max_tokens: int = 128,
+        max_tokens: int | Sequence[int] = 128,
         temperature: float = 0.0,
         top_k: int = 0,
         top_p: float = 0.0,
@@ -112,14 +118,16 @@ class TextPipeline:
     ) -> Iterator[TextChunk]:
         """Yield what each text gains as it is decided, until every text has ended.
 
-        A prompt is a string or token ids. temperature 0 is greedy; the same seed gives the same text alone
-        or among others. `samples` texts are written for each prompt, or `beams` searched and told at the end.
+        A prompt is a string or token ids; max_tokens is one number, or one for each prompt. temperature 0 is
+        greedy; the same seed gives the same text alone or among others. `samples` texts are written for each
+        prompt, or `beams` are searched and told at the end.
         """
         sampling = TextSampling(temperature, top_k, top_p, seed)
         stops = frozenset() if ignore_stop else self.model.stops
+        listed = settle_prompts(prompts, self.tokenizer, self.model.vocabulary)
         requests = [
-            TextRequest(prompt, max_tokens, sampling, stops, samples, beams, length_penalty)
-            for prompt in settle_prompts(prompts, self.tokenizer, self.model.vocabulary)
+            TextRequest(prompt, most, sampling, stops, samples, beams, length_penalty)
+            for prompt, most in zip(listed, settle_lengths(max_tokens, len(listed)), strict=True)
         ]
         for request in requests:
             self._refuse(request)
@@ -162,7 +170,7 @@ class TextPipeline:
                 f"{request.texts} texts of one prompt were asked for and {self.texts} are written at once; "
                 "build the pipeline with more texts, or ask for fewer."
             )
-        self.memory.refuse_too_much(prompt, new, request.texts, max(self._nodes, min(self.chunk, prompt)))
+        self.memory.refuse_too_much(prompt, new, request.texts, self.chunk, self._nodes)
 
     def _engine(self, requests: Sequence[TextRequest]) -> Engine:
         waiting: deque[Group] = deque()

@@ -49,10 +49,13 @@ class WindowGroup:
         held = self.window + self.slack - 1 + staged
         return -(-tokens // size) if tokens <= held else -(-held // size) + 1
 
-    def most(self, prompt: int, new: int, texts: int, staged: int) -> int:
-        """The most pages of a request; its texts share the full pages of the prompt unless a window moves."""
+    def most(self, prompt: int, new: int, texts: int, chunk: int, nodes: int) -> int:
+        """The most pages of a request, one of them being copied.
+
+        Its texts share the full pages of the prompt, unless a window moves.
+        """
         shared = 0 if self.window is not None else prompt // self.pool.geometry.page_size
-        return shared + texts * (self.pages(prompt + new + staged, staged) - shared + 1)
+        return shared + texts * (self.pages(prompt + new - 1 + nodes, max(chunk, nodes)) - shared) + 1
 
     def mask(self, parents: tuple[int, ...] | None) -> Mask:
         return Causal(self.window) if parents is None else Tree(parents, self.window)
@@ -216,10 +219,10 @@ class TextMemory:
             for group, swapped in zip(self.groups, parked, strict=True)
         )
 
-    def refuse_too_much(self, prompt: int, new: int, texts: int, staged: int) -> None:
+    def refuse_too_much(self, prompt: int, new: int, texts: int, chunk: int, nodes: int) -> None:
         """Refuse a request that would not fit even alone."""
         for group in self.groups:
-            most, total = group.most(prompt, new, texts, staged), group.pool.pages.total
+            most, total = group.most(prompt, new, texts, chunk, nodes), group.pool.pages.total
             if most > total:
                 size = group.pool.geometry.page_size
                 raise UsageError(

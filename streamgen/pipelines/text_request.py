@@ -107,3 +107,13 @@ def settle_prompts(
             raise UsageError(f"Token {wrong[0]} is unknown; this model knows 0 to {vocabulary - 1}.")
         settled.append(tuple(ids))
     return settled
+
+
+def settle_lengths(max_tokens: int | Sequence[int], prompts: int) -> list[int]:
+    """The most new tokens of every prompt."""
+    listed = [max_tokens] * prompts if isinstance(max_tokens, int) else list(max_tokens)
+    if len(listed) != prompts:
+        raise UsageError(
+            f"{len(listed)} lengths were given for {prompts} prompts; give one for each, or one for all."
+        )
+    return listed

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch.nn.functional as F
-from einops import rearrange
 from torch import Tensor, stack
 
-from streamgen.attention.contract import MASKS, Attend, Lack, MaskKind, Need, Staged
+from streamgen.attention.contract import MASKS, Attend, Lack, MaskKind, Need, Staged, mask_kind
 from streamgen.attention.memory import Group, Memory, Reach, each_layer, reach, reach_mask
+from streamgen.kv.view import View
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,21 @@ class _Reached:
     kind: MaskKind
     reaches: tuple[Reach, ...]
     masks: tuple[Tensor | None, ...]  # bool [T, N]
+    plain: tuple[bool, ...]  # causal without a past or a mask: torch knows this order by itself
 
 
 def _prepare(group: Group) -> _Reached:
-    count = range(len(group.views))
-    masks = tuple(reach_mask(group, index) for index in count)
-    return _Reached(group.kind, tuple(reach(view) for view in group.views), masks)
+    plain = tuple(
+        mask_kind(mask, view) == "causal" and view.past == 0 and _in_order(view)
+        for mask, view in zip(group.masks, group.views, strict=True)
+    )
+    masks = tuple(None if known else reach_mask(group, index) for index, known in enumerate(plain))
+    return _Reached(group.kind, tuple(reach(view) for view in group.views), masks, plain)
+
+
+def _in_order(view: View) -> bool:
+    """Read in logical order: `reach` reads a lone stretch by rising slot and the rest as it comes."""
+    return len(view.runs) > 1 or view.staged_run is not None
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,16 @@ class _SdpaAttend:
     def _one(self, q: Tensor, index: int) -> Tensor:
         visible = self.reached.reaches[index]
         out = F.scaled_dot_product_attention(
-            rearrange(q, "q h d -> 1 h q d"),
-            rearrange(visible.of(self.memory.k), "n h d -> 1 h n d"),
-            rearrange(visible.of(self.memory.v), "n h d -> 1 h n d"),
+            _heads_first(q),
+            _heads_first(visible.of(self.memory.k)),
+            _heads_first(visible.of(self.memory.v)),
             attn_mask=self.reached.masks[index],
+            is_causal=self.reached.plain[index],
             enable_gqa=q.shape[1] != self.memory.k.shape[1],
         )
-        return rearrange(out, "1 h q d -> q h d")
+        return out[0].transpose(0, 1)
+
+
+def _heads_first(x: Tensor) -> Tensor:
+    """[n, H, D] -> [1, H, n, D]; einops would take as long as a short attention."""
+    return x.transpose(0, 1).unsqueeze(0)
