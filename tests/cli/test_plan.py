@@ -215,6 +215,8 @@ def test_wrong_wishes_are_one_sentence(command: Command, folders: dict[str, Path
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "streamgen.json").write_text('{"pipeline": "songs"}')
     (tmp_path / "empty").mkdir()
+    (tmp_path / "seeing").mkdir()
+    (tmp_path / "seeing" / "config.json").write_text('{"model_type": "llava_onevision"}')
     for arguments, sentence in [
         ((str(folders["video"]), "--tokens", "5"), "--tokens says nothing of a model of kind 'video'"),
         ((str(folders["qwen3"]), "--seconds", "5"), "--seconds says nothing of a model of kind 'text'"),
@@ -223,6 +225,7 @@ def test_wrong_wishes_are_one_sentence(command: Command, folders: dict[str, Path
         ((str(folders["qwen3"]), "--sequences", "0"), "--sequences 0 is out of range"),
         ((str(folders["qwen3"]), "--gqa", "3"), "choose one of 1, 2, 4"),
         ((str(folders["qwen3"]), "--memory", "much"), "'much' is not a size"),
+        (("seeing",), "holds a llava_onevision, which is no plain language model"),
         (("other",), "is for the pipeline 'songs'"),
         (("empty",), "is no checkpoint"),
         (("nothing-of-this-name",), "neither a folder nor a known checkpoint"),
