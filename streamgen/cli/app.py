@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from streamgen import __version__
-from streamgen.cli import ask, bench, image, kernels, models, plan, video, world
+from streamgen.cli import ask, bench, demo, image, kernels, models, plan, video, world
 from streamgen.cli.say import let_go_of_stdout
 
 
@@ -35,6 +35,7 @@ app.command("image")(image.image)
 app.command("world")(world.world)
 app.command("replay")(world.replay)
 app.command("ask")(ask.ask)
+app.command("demo")(demo.demo)
 app.command("kernels")(kernels.kernels)
 app.command("plan")(plan.plan)
 app.add_typer(models.app, name="models")

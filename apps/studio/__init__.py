@@ -1,0 +1,1 @@
+"""The studio: streamgen in a browser, served by one process on one port. `streamgen demo` starts it."""

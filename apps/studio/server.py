@@ -1,0 +1,123 @@
+"""The one application of a studio: live sockets, files of the page, numbers, and the page itself."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.responses import FileResponse, JSONResponse, Response
+from PIL import Image
+from starlette.applications import Starlette
+from starlette.staticfiles import StaticFiles
+
+from streamgen.errors import UsageError
+
+from .front import Front
+from .guard import Guard
+from .link import link, threadsafe
+from .mjpeg import Watch
+from .player import Player
+from .studio import Studio
+from .wire import read
+
+
+class Absent(UsageError):  # noqa: N818 -- what is asked for is not here: 404
+    """There is nothing of this name."""
+
+
+def application(studio: Studio, build: Callable[[], Starlette]) -> Guard:
+    """Everything on one port; `build` makes the page and may take its time."""
+    front = Front(build, studio.settings.static / "waiting.html")
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        studio.start()
+        opening = asyncio.create_task(front.open())
+        yield
+        opening.cancel()
+        await asyncio.to_thread(studio.stop)
+        await front.close()
+
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_exception_handler(UsageError, _refusal)
+    _live(app, studio)
+    _numbers(app, studio, front)
+    app.mount("/studio", StaticFiles(directory=studio.settings.static), "static")
+    app.mount("/", front, "page")
+    return Guard(app, studio.settings)
+
+
+def _live(app: FastAPI, studio: Studio) -> None:
+    """Sockets, and what stands in for them."""
+
+    @app.websocket("/live/{tab}")
+    async def live(socket: WebSocket, tab: str) -> None:
+        await link(studio, socket, tab)
+
+    @app.get("/watch/{tab}.mjpeg")
+    async def watch(tab: str, key: str | None = None, prompt: str | None = None) -> Response:
+        changed = asyncio.Event()
+        player = studio.open(tab, threadsafe(changed), key)
+        if prompt is not None:
+            studio.hear(player, {"do": "start", "prompt": prompt})
+        return Watch(studio, player, changed)
+
+    @app.post("/say/{key}")
+    async def say(key: str, request: Request) -> Response:
+        studio.hear(_player(studio, key), read((await request.body()).decode(errors="replace")))
+        return JSONResponse({})
+
+    @app.get("/notes/{key}")
+    async def notes(key: str) -> Response:
+        return JSONResponse(_player(studio, key).outbox.take())
+
+    @app.get("/recordings/{key}/{name}")
+    async def recording(key: str, name: str) -> Response:
+        files = _player(studio, key).files
+        if name not in files:
+            raise Absent("There is no such recording; it goes when its session ends.")
+        return FileResponse(files[name], filename=name)
+
+
+def _numbers(app: FastAPI, studio: Studio, front: Front) -> None:
+    """What the page asks for now and then."""
+
+    @app.get("/loading")
+    async def loading() -> Response:
+        page = {"ready": front.ready, "trouble": front.trouble}
+        return JSONResponse({"page": page, "models": studio.shelf.record()})
+
+    @app.get("/memory")
+    async def memory() -> Response:
+        return JSONResponse(await asyncio.wrap_future(studio.memory()))
+
+    @app.get("/kernels")
+    async def kernels() -> Response:
+        return JSONResponse(await asyncio.wrap_future(studio.kernels()))
+
+    @app.get("/openings/{tab}/{name}.png")
+    async def opening(tab: str, name: str) -> Response:
+        slot = studio.shelf.slots.get(tab)
+        pictures = {} if slot is None or slot.pipeline is None or tab == "image" else slot.pipeline.openings
+        if name not in pictures:
+            raise Absent(f"There is no opening {name[:40]!r} of {tab[:40]!r}.")
+        return Response(await asyncio.to_thread(_png, pictures[name]), media_type="image/png")
+
+
+def _player(studio: Studio, key: str) -> Player:
+    player = studio.players.get(key)
+    if player is None:
+        raise Absent("There is no such session, or it has ended.")
+    return player
+
+
+def _png(picture: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+async def _refusal(request: Request, error: Any) -> Response:
+    return JSONResponse({"say": "refused", "why": str(error)}, 404 if isinstance(error, Absent) else 400)
