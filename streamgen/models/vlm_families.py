@@ -14,6 +14,7 @@ from streamgen.errors import UsageError
 from streamgen.models.vlm import IntArray, Piece, StreamingVLM
 from streamgen.models.vlm_pixels import Frames, Pixels, fitted, patched
 
+EARLY = 1e-6  # of a position: sums of times are rounded
 Encode = Callable[[str], list[int]]  # text -> token ids
 
 
@@ -24,7 +25,7 @@ class Vision(Protocol):
         """Tokens that so many frames can become at most."""
         ...
 
-    def look(self, frames: Frames, times: Sequence[float], fps: float) -> Piece:
+    def look(self, frames: Frames, times: Sequence[float]) -> Piece:
         """Frames uint8 [F, H, W, 3], watched at these seconds, as new tokens of the stream."""
         ...
 
@@ -49,7 +50,7 @@ class LlavaVision:
         return frames * self.frame_tokens
 
     @torch.no_grad()
-    def look(self, frames: Frames, times: Sequence[float], fps: float) -> Piece:
+    def look(self, frames: Frames, times: Sequence[float]) -> Piece:
         pixels = self.pixels.prepared(frames, self.size, self.vlm.device).to(self.vlm.dtype)
         return self.piece(self.features(pixels))
 
@@ -86,11 +87,11 @@ class QwenVision:
         return -(-frames // self.together) * self.frame_tokens
 
     @torch.no_grad()
-    def look(self, frames: Frames, times: Sequence[float], fps: float) -> Piece:
+    def look(self, frames: Frames, times: Sequence[float]) -> Piece:
         size = fitted(frames.shape[1], frames.shape[2], self.patch * self.merge, self.frame_tokens)
         pixels = self.pixels.prepared(frames, size, self.vlm.device)
         patches, grid = patched(pixels, self.patch, self.merge, self.together)
-        return self.piece(self.features(patches, grid), grid, times, fps)
+        return self.piece(self.features(patches, grid), grid, times)
 
     def features(self, patches: Tensor, grid: Tensor) -> list[Tensor]:
         """Patches of one grid [1, 3] -> features [T, dim], and those of the deeper layers where there are."""
@@ -99,11 +100,11 @@ class QwenVision:
         )
         return [seen.pooler_output[0]]
 
-    def piece(self, features: list[Tensor], grid: Tensor, times: Sequence[float], fps: float) -> Piece:
+    def piece(self, features: list[Tensor], grid: Tensor, times: Sequence[float]) -> Piece:
         """Time goes by seconds (`tokens_per_second`), rows and columns count from where the piece begins."""
         steps, rows, columns = self._shape(grid)
-        second = self.vlm.model.config.vision_config.tokens_per_second
-        time = (np.arange(steps) * (self.together / fps * second)).astype(np.int64)
+        passed = np.asarray(times)[:: self.together] - times[0]
+        time = (passed * self.vlm.model.config.vision_config.tokens_per_second + EARLY).astype(np.int64)
         places = grid_places(time, rows, columns)
         owners = np.repeat(np.arange(steps, dtype=np.int64), rows * columns)
         return Piece(features[0][None], places, owners)
@@ -127,7 +128,7 @@ class Qwen3Vision(QwenVision):
         )
         return [seen.pooler_output[0], *(feature[0] for feature in seen.deepstack_features)]
 
-    def piece(self, features: list[Tensor], grid: Tensor, times: Sequence[float], fps: float) -> Piece:
+    def piece(self, features: list[Tensor], grid: Tensor, times: Sequence[float]) -> Piece:
         steps, rows, columns = self._shape(grid)
         config, each = self.vlm.model.config, rows * columns
         embeds, places, owners, start = [], [], [], 0

@@ -53,8 +53,8 @@ class VideoQASession:
         number = self.counts.frames
         done: list[Watched] = []
         if self.room.keeper.wants(number):
-            if self.pending and self.pending[0][1].shape != picture.shape:
-                done += self.flush()  # pictures of a chunk have one size
+            if self._begins_anew(picture, seconds):
+                done += self.flush()
             self.pending.append((number, picture, seconds))
         self.counts.frames, self.counts.time = number + 1, seconds
         if len(self.pending) >= self.parts.settings.chunk:
@@ -69,7 +69,7 @@ class VideoQASession:
         self._refuse_questions()
         numbers, frames, seconds = zip(*self.pending, strict=True)
         begun = time.perf_counter()
-        piece = self.parts.vision.look(np.stack(frames), seconds, self.parts.settings.fps)
+        piece = self.parts.vision.look(np.stack(frames), seconds)
         looked = time.perf_counter()
         with self._turn:
             gone, fed = self.room.take(piece, numbers, self._guide)
@@ -198,6 +198,14 @@ class VideoQASession:
         local, mixed, overall = self.parts.settings.guidance.texts(question, said)
         texts: dict[Depth, str] = {"shallow": local, "middle": mixed, "deep": overall}
         return {depth: self.parts.vlm.words(self.parts.encode(text)).embeds for depth, text in texts.items()}
+
+    def _begins_anew(self, picture: Picture, seconds: float) -> bool:
+        """A chunk has pictures of one size, and no pause in it that is longer than itself."""
+        if not self.pending:
+            return False
+        settings = self.parts.settings
+        _, before, last = self.pending[-1]
+        return before.shape != picture.shape or not 0 <= seconds - last <= settings.chunk / settings.fps
 
     def _admit(self) -> None:
         self.room.require_open()

@@ -36,7 +36,7 @@ def run(vlm: StreamingVLM, parts: list[Piece], attends: list[DenseAttend]) -> to
 
 def parts_of(family: str) -> list[Piece]:
     _, vlm, vision = pair(family)
-    look = vision.look(frames(), [0.0, 0.5, 1.0, 1.5], 2.0)
+    look = vision.look(frames(), [0.0, 0.5, 1.0, 1.5])
     return [vlm.words(encode("look ")), look, vlm.words(encode(" what"))]
 
 
@@ -101,7 +101,7 @@ def test_llava_tokens_are_those_of_the_stock_model_without_the_newline() -> None
     stock, _, vision = pair("llava_onevision")
     pixels = PIXELS.prepared(frames(), (24, 24), "cpu")
     seen = stock.model.get_video_features(pixels[None], return_dict=True).pooler_output
-    piece = vision.look(frames(), [0.0] * 4, 2.0)
+    piece = vision.look(frames(), [0.0] * 4)
     assert torch.equal(piece.embeds, seen[:, :-1])
     assert piece.tokens == vision.most_tokens(4) == 16
     assert piece.owners.tolist() == [owner for owner in range(4) for _ in range(4)]
@@ -111,7 +111,7 @@ def test_llava_tokens_are_those_of_the_stock_model_without_the_newline() -> None
 @torch.no_grad()
 def test_positions_of_a_video_are_those_of_the_stock_model(family: str) -> None:
     stock, vlm, vision = pair(family)
-    piece = vision.look(frames(6), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5], 2.0)
+    piece = vision.look(frames(6), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5])
     ids, kinds = stock_ids(family, vlm)
     grid = torch.tensor([[3, 6, 4]])
     expected, _ = stock.model.get_rope_index(
@@ -137,9 +137,16 @@ def stock_ids(family: str, vlm: StreamingVLM) -> tuple[list[int], list[int]]:
 
 
 @torch.no_grad()
+def test_qwen25_positions_go_by_the_clock_of_the_frames() -> None:
+    _, _, vision = pair("qwen2_5_vl")
+    piece = vision.look(frames(6), [7.0, 7.5, 8.0, 9.0, 12.0, 12.5])
+    assert sorted(set(piece.places[:, 0].tolist())) == [0, 2, 10]
+
+
+@torch.no_grad()
 def test_qwen3_says_the_time_of_each_picture() -> None:
     _, vlm, vision = pair("qwen3_vl")
-    piece = vision.look(frames(3), [10.0, 10.5, 11.0], 2.0)
+    piece = vision.look(frames(3), [10.0, 10.5, 11.0])
     words = encode("<10.2 seconds>")
     assert torch.equal(piece.embeds[0, : len(words)], vlm.words(words).embeds[0])
     assert piece.owners[-1] == 1

@@ -365,6 +365,14 @@ def test_pictures_of_another_size_begin_another_chunk(session: VideoQASession) -
     assert len(session.pending) == 1
 
 
+def test_a_pause_and_a_clock_that_starts_again_begin_another_chunk(session: VideoQASession) -> None:
+    (frame, _), *_ = frames(1)
+    assert session.push(frame, 5.0) == []
+    assert [seen.time for seen in session.push(frame, 60.0)] == [5.0]
+    assert [seen.time for seen in session.push(frame, 0.0)] == [60.0]
+    assert [seen.time for seen in session.push(frame, 0.5)] == [0.5]
+
+
 def test_a_closed_session_says_so(qa: VideoQAPipeline) -> None:
     session = qa.open()
     session.close()

@@ -88,7 +88,7 @@ def opened(vlm: StreamingVLM) -> Iterator[LayeredStream]:
 
 def look(family: str, seed: int) -> Piece:
     noise = np.random.default_rng(seed).integers(0, 256, (4, 24, 16, 3), dtype=np.uint8)
-    return pair(family)[2].look(noise, [seed + 0.5 * step for step in range(4)], 2.0)
+    return pair(family)[2].look(noise, [seed + 0.5 * step for step in range(4)])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
