@@ -99,8 +99,8 @@ def _hollow(folder: Path, dtype: torch.dtype, gqa: int | None) -> Any:
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise UsageError(
-            f"{folder} holds a {config.model_type}, which is no plain language model; plans are made for those, "
-            "and for the video, world and image checkpoints of streamgen."
+            f"{folder} holds a {config.model_type}, which is no plain language model; plans are made for "
+            "those, and for the video, world and image checkpoints of streamgen."
         )
     if gqa is not None:
         text = config.get_text_config(decoder=True)
