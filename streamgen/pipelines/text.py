@@ -122,16 +122,51 @@ class TextPipeline:
         greedy; the same seed gives the same text alone or among others. `samples` texts are written for each
         prompt, or `beams` are searched and told at the end.
         """
-        sampling = TextSampling(temperature, top_k, top_p, seed)
+        return iter(
+            self.open(
+                self.requests(
+                    prompts,
+                    max_tokens=max_tokens,
+                    sampling=TextSampling(temperature, top_k, top_p, seed),
+                    samples=samples,
+                    beams=beams,
+                    length_penalty=length_penalty,
+                    ignore_stop=ignore_stop,
+                )
+            )
+        )
+
+    def requests(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        *,
+        max_tokens: int | Sequence[int] = 128,
+        sampling: TextSampling | None = None,
+        samples: int = 1,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+        ignore_stop: bool = False,
+    ) -> list[TextRequest]:
+        """Check wishes, one for each prompt, and refuse what could not be served even alone."""
         stops = frozenset() if ignore_stop else self.model.stops
         listed = settle_prompts(prompts, self.tokenizer, self.model.vocabulary)
         requests = [
-            TextRequest(prompt, most, sampling, stops, samples, beams, length_penalty)
+            TextRequest(prompt, most, sampling or TextSampling(), stops, samples, beams, length_penalty)
             for prompt, most in zip(listed, settle_lengths(max_tokens, len(listed)), strict=True)
         ]
         for request in requests:
             self._refuse(request)
-        return iter(self._engine(requests))
+        return requests
+
+    def open(self, requests: Sequence[TextRequest]) -> Engine:
+        """Serve requests step by step; `stream` does it for you."""
+        waiting: deque[Group] = deque()
+        for index, request in enumerate(requests):
+            spellers = [Speller(self.tokenizer) for _ in range(request.texts)]
+            kind = Beams if request.beams > 1 else Samples
+            waiting.append(kind(index, request, self.memory, spellers))
+        drafter = Drafter(self.draft_memories, self.widths, self.drawn) if self.drafts else None
+        return Engine(self.memory, waiting, self.texts, self.chunk, self.counters, drafter)
 
     def weights_changed(self) -> None:
         """Say so after an adapter was applied or removed: what was remembered for later prompts is void."""
@@ -171,12 +206,3 @@ class TextPipeline:
                 "build the pipeline with more texts, or ask for fewer."
             )
         self.memory.refuse_too_much(prompt, new, request.texts, self.chunk, self._nodes)
-
-    def _engine(self, requests: Sequence[TextRequest]) -> Engine:
-        waiting: deque[Group] = deque()
-        for index, request in enumerate(requests):
-            spellers = [Speller(self.tokenizer) for _ in range(request.texts)]
-            kind = Beams if request.beams > 1 else Samples
-            waiting.append(kind(index, request, self.memory, spellers))
-        drafter = Drafter(self.draft_memories, self.widths, self.drawn) if self.drafts else None
-        return Engine(self.memory, waiting, self.texts, self.chunk, self.counters, drafter)

@@ -65,10 +65,15 @@ class Engine:
 
     def __iter__(self) -> Iterator[TextChunk]:
         try:
-            while self.waiting or self.running or self.parked:
+            while self.busy:
                 yield from self.step()
         finally:
             self.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether any text has not ended."""
+        return bool(self.waiting or self.running or self.parked)
 
     def step(self) -> list[TextChunk]:
         """One chunk of every prompt that is being read, then one step of every text that is being written."""
