@@ -9,7 +9,7 @@ from streamgen.errors import UsageError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Measure: where a video's time goes, a picture, and the cache beside its alternatives.",
+    help="Measure: where a video's time goes, a picture, memories, and the cache beside its alternatives.",
 )
 
 _JSON = typer.Option("--json", help="JSON instead of tables.")
@@ -78,6 +78,43 @@ def bench_world(
     backend.quieten_libraries()
     program = import_module("streamgen_apps.bench.world")
     program.run(json_output=as_json, model=str(folder), chunks=chunks)
+
+
+@app.command("ask")
+def bench_ask(
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="A bundled name or a folder; random weights by default."),
+    ] = None,
+    size: Annotated[str, typer.Option(help="Of the random weights: mid, or tiny for a look.")] = "mid",
+    budget: Annotated[
+        int | None, typer.Option(help="Video tokens a layer keeps; the model's by default.")
+    ] = None,
+    beyond: Annotated[int, typer.Option(help="Chunks that come when the budget is full.")] = 20,
+    dtype: Annotated[str, _DTYPE] = "both",
+    attention: Annotated[str, typer.Option(help="Attention kernel.")] = "auto",
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Compare memories of a watched video: time of a chunk and of a first token, bytes, tokens."""
+    _check(dtype)
+    if size not in ("mid", "tiny") or beyond < 3 or (budget is not None and budget < 1):
+        raise UsageError(
+            f"--size {size} --beyond {beyond} --budget {budget} measures nothing; choose mid or tiny, "
+            "3 chunks or more, and a budget of at least a chunk's tokens."
+        )
+    from streamgen.cli import backend
+
+    folder = None if model is None else str(backend.folder_of(model))
+    backend.quieten_libraries()
+    import_module("streamgen_apps.bench.ask").run(
+        json_output=as_json,
+        model=folder,
+        size=size,
+        dtype=dtype,
+        budget=budget,
+        beyond=beyond,
+        attention=attention,
+    )
 
 
 def _check(dtype: str) -> None:
