@@ -13,9 +13,7 @@ from weights.recipes.tiny_var import judge as judging
 from weights.recipes.tiny_var.evaluate import report
 
 COUNT = 500
-pytestmark = pytest.mark.skipif(
-    "tiny-var" not in registry(), reason="tiny-var is not bundled with this checkout"
-)
+REAL_SPREAD = 0.115  # of a digit's real pictures
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +38,15 @@ def test_nine_in_ten_of_500_pictures_are_the_digit_asked_for(pipe: sg.ImagePipel
 
 def test_every_digit_is_drawn_and_not_always_alike(pipe: sg.ImagePipeline) -> None:
     assert min(_report(pipe)["as_asked_by_digit"]) >= 0.75
-    assert _report(pipe)["spread_within_a_digit"] >= 0.1
+    assert _report(pipe)["spread_within_a_digit"] >= 0.7 * REAL_SPREAD
 
 
 def test_previews_come_nearer_to_the_picture(pipe: sg.ImagePipeline) -> None:
     distances = _report(pipe)["squared_distance_to_the_picture_by_scale"]
     assert distances == sorted(distances, reverse=True) and distances[-1] == 0
-    assert _report(pipe)["pictures_whose_previews_always_come_nearer"] >= 0.9
+    shares = _report(pipe)["share_of_previews_nearer_than_the_one_before"]
+    assert shares[0] >= 0.65  # four tokens tell little more than one
+    assert min(shares[1:]) >= 0.95
 
 
 def test_bf16_agrees_with_fp32(pipe: sg.ImagePipeline) -> None:

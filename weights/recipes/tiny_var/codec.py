@@ -68,6 +68,38 @@ class CodecTrainer:
         self.used.zero_()
 
 
+class PreviewTrainer:
+    """The decoder alone goes on, half of the time with the first scales only: previews look like pictures.
+
+    The tokens stay what they are.
+    """
+
+    def __init__(self, model: VQVAE, digits: Digits) -> None:
+        self.model, self.digits, self.step = model.requires_grad_(False), digits, 0
+        self.learning = [*model.decoder.parameters(), *model.post_quant_conv.parameters()]
+        for parameter in self.learning:
+            parameter.requires_grad_(True)
+        self.optimizer = torch.optim.AdamW(self.learning, RATE, betas=(0.9, 0.98), weight_decay=1e-4)
+
+    def update(self, part: float, rng: Generator) -> float:
+        """One step at this share of the budget; the reconstruction error of the batch."""
+        pictures, _ = self.digits.batch(BATCH, rng)
+        sums = torch.stack(self.model.encode(pictures, PATCHES).sums)
+        scale = torch.randint(len(PATCHES), (BATCH,), generator=rng)
+        scale[: BATCH // 2] = len(PATCHES) - 1
+        seen = self.model.decoder(self.model.post_quant_conv(sums[scale, torch.arange(BATCH)]))
+        error = F.mse_loss(seen, pictures)
+        (error + 0.2 * F.l1_loss(seen, pictures)).backward()
+        nn.utils.clip_grad_norm_(self.learning, 1.0)
+        self.optimizer.param_groups[0]["lr"] = (
+            RATE * min(1.0, (self.step + 1) / 30) * min(1.0, 2 * (1 - part) + 0.02)
+        )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        return error.item()
+
+
 def residuals(quantizer: ScaleQuantizer, latent: Tensor, used: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
     """The quantised latent, what each scale had to code, and how far code and latent are apart."""
     rest, total = latent.detach(), torch.zeros_like(latent)

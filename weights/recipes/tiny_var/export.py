@@ -25,7 +25,7 @@ LEVELS = torch.cat([torch.full((side * side,), scale) for scale, side in enumera
 
 def export(run: Path, to: Path, judged: int) -> None:
     average = torch.load(run / "state.pt", weights_only=True)["average"]
-    codec = torch.load(run / "codec.pt", weights_only=True)
+    codec = torch.load(run / "previews.pt", weights_only=True)
     # The published layout: lvl_1L says how the tokens are cut into scales.
     write(to / "transformer" / "model.safetensors", {**halved(average), "lvl_1L": LEVELS})
     write(to / "vae" / "model.safetensors", codec)

@@ -1,7 +1,7 @@
 """Trains `tiny-var` on one CPU core: python -m weights.recipes.tiny_var.train --minutes 40
 
-First the judge (a minute), then the VQ-VAE (a tenth of the budget), then the next-scale model. Minutes are
-CPU minutes. Resumable: the run continues from the newest state in --out.
+First the judge (a minute), then the VQ-VAE and its previews (a seventh of the budget), then the next-scale
+model. Minutes are CPU minutes. Resumable: the run continues from the newest state in --out.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from streamgen.models.vqvae import VQVAE
 
 from ..tiny_video.muon import Muon
 from . import judge as judging
-from .codec import CodecTrainer, fidelity, tokens_of, vqvae
+from .codec import CodecTrainer, PreviewTrainer, fidelity, tokens_of, vqvae
 from .digits import Digits, coloured, load
 from .evaluate import accuracy
 from .model import BlockMask, loss, var
 
-CODEC_SHARE, TIMES = 0.1, 6  # of the budget; how often each picture is coded, moved a little each time
+CODEC_SHARE, TIMES = 0.15, 6  # of the budget; how often each picture is coded, moved a little each time
 BATCH, RATE = 48, 3e-3
 SAVE_EVERY, TELL_EVERY = 240.0, 100  # seconds, steps
 
@@ -86,18 +86,26 @@ def is_matrix(name: str, parameter: Tensor) -> bool:
 
 def codec(out: Path, training: Digits, held_out: Digits, minutes: float) -> VQVAE:
     """The trained VQ-VAE of the run."""
-    file = out / "codec.pt"
-    if not file.exists():
-        trainer, rng, begin = CodecTrainer(training), torch.Generator().manual_seed(1), time.process_time()
-        while (part := (time.process_time() - begin) / 60 / minutes) < 1:
-            error = trainer.update(part, rng)
-            if trainer.step % TELL_EVERY == 0:
-                print(f"codec step {trainer.step}  {part * minutes:.1f} min  error {error:.4f}", flush=True)
-        torch.save(trainer.model.state_dict(), file)
+    coded, file = out / "codec.pt", out / "previews.pt"
+    if not coded.exists():
+        teach(CodecTrainer(training), minutes / 2, coded)
     model = vqvae()
+    if not file.exists():
+        model.load_state_dict(torch.load(coded, weights_only=True))
+        teach(PreviewTrainer(model, training), minutes / 2, file)
     model.load_state_dict(torch.load(file, weights_only=True))
     print(f"codec: {fidelity(model, coloured(held_out.pictures))[1]:.2f} dB on held-out digits", flush=True)
     return model.requires_grad_(False).eval()
+
+
+def teach(trainer: CodecTrainer | PreviewTrainer, minutes: float, file: Path) -> None:
+    """Spend the minutes and keep what was learned."""
+    rng, begin = torch.Generator().manual_seed(1), time.process_time()
+    while (part := (time.process_time() - begin) / 60 / minutes) < 1:
+        error = trainer.update(part, rng)
+        if trainer.step % TELL_EVERY == 0:
+            print(f"{file.stem} step {trainer.step}  {part * minutes:.1f} min  error {error:.4f}", flush=True)
+    torch.save(trainer.model.state_dict(), file)
 
 
 def train(run: Run, vae: VQVAE, digits: tuple[Tensor, Tensor], judge: nn.Module, compiled: bool) -> None:
