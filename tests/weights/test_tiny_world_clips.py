@@ -36,7 +36,7 @@ def test_a_batch_has_one_action_a_frame_and_a_prompt_that_fits() -> None:
 
 
 def test_recache_in_training_renews_what_the_session_renews() -> None:
-    """Before frame 6 the words change; `last` remembers frame 5 under the new ones, `window` frames 3 to 5."""
+    """The words change before frame 6: `last` remembers frame 5 under the new ones, `window` 3 to 5."""
     prompt = (np.arange(8) >= 6).astype(np.int64)
     heard, lost = recached(prompt, 6, "none", False)
     assert heard.tolist() == prompt.tolist() and not lost.any()
