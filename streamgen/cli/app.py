@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from streamgen import __version__
-from streamgen.cli import ask, bench, demo, image, kernels, models, plan, video, world
+from streamgen.cli import ask, bench, demo, image, kernels, models, plan, text, video, world
 from streamgen.cli.say import let_go_of_stdout
 
 
@@ -36,6 +36,7 @@ app.command("world")(world.world)
 app.command("replay")(world.replay)
 app.command("ask")(ask.ask)
 app.command("demo")(demo.demo)
+app.command("text")(text.text)
 app.command("kernels")(kernels.kernels)
 app.command("plan")(plan.plan)
 app.add_typer(models.app, name="models")
