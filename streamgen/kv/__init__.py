@@ -7,7 +7,10 @@ from streamgen.kv.counters import PoolCounters as PoolCounters
 from streamgen.kv.errors import CacheStateError as CacheStateError
 from streamgen.kv.errors import OutOfPagesError as OutOfPagesError
 from streamgen.kv.errors import ReserveFullError as ReserveFullError
+from streamgen.kv.forget import Kept as Kept
+from streamgen.kv.forget import forget as forget
 from streamgen.kv.geometry import Geometry as Geometry
+from streamgen.kv.hierarchical import Hierarchical as Hierarchical
 from streamgen.kv.masks import Causal as Causal
 from streamgen.kv.masks import Full as Full
 from streamgen.kv.masks import Mask as Mask

@@ -68,7 +68,9 @@ def crowded(stream: LayeredStream, positions: str) -> bool:
 
 
 class _Stateless:
-    state: dict[str, list[int]] = {}  # noqa: RUF012
+    @property
+    def state(self) -> dict[str, list[int]]:
+        return {}
 
     def wants(self, frame: int) -> bool:
         return True

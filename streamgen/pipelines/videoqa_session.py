@@ -52,9 +52,10 @@ class VideoQASession:
         self.room.require_open()
         number = self.counts.frames
         done: list[Watched] = []
-        if self.room.keeper.wants(number):
-            if self._begins_anew(picture, seconds):
-                done += self.flush()
+        wants = self.room.keeper.wants
+        if wants(number) and self._begins_anew(picture, seconds):
+            done += self.flush()
+        if wants(number):  # asked again: what was let go may have changed it
             self.pending.append((number, picture, seconds))
         self.counts.frames, self.counts.time = number + 1, seconds
         if len(self.pending) >= self.parts.settings.chunk:

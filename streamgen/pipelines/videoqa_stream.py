@@ -4,6 +4,7 @@ Shapes: L layers, T new tokens, n remembered ones of a layer, A position axes.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from streamgen.kv.masks import Causal
 from streamgen.kv.table import IntArray
 from streamgen.models.vlm import Piece, StreamingVLM
 from streamgen.models.vlm_guidance import attention_to
+
+SCATTERED = 64  # stretches of memory
 
 
 class LayeredStream:
@@ -49,7 +52,7 @@ class LayeredStream:
         """Remember a piece; its last hidden states [1, T, dim]. What fails leaves no trace."""
         positions = [piece.places + start for start in self.starts]
         with self.cache.stage(piece.tokens, Causal(), positions=positions) as stage:
-            kernel = checked(self.attention, Need.of([stage], self.vlm.heads))
+            kernel = checked(self.attention, wherever(Need.of([stage], self.vlm.heads)))
             hidden = self.vlm(piece, positions, kernel.plan([stage], self.vlm.heads))
             stage.commit()
         return hidden
@@ -90,3 +93,8 @@ class LayeredStream:
         keys = self.cache.pool.flat[0][0].index_select(0, slots)
         places = self.vlm.on_axes(np.arange(embeds.shape[1], dtype=np.int64) + start)
         return attention_to(self.vlm, layer, embeds, places, keys)[self.prompt :]
+
+
+def wherever(need: Need) -> Need:
+    """The same need with pages anywhere: a session that was loaded or copied rounds like the one it was."""
+    return replace(need, one_run=False, runs=SCATTERED)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgen.pipelines.videoqa import VideoQASession
 from tests.golden.fixtures import ROOT
 from tests.models.tiny_vlms import MAKERS
 
@@ -54,3 +55,16 @@ def qwen_checkpoint(folder: Path, family: str) -> Path:
     pixels = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     (folder / "preprocessor_config.json").write_text(json.dumps(pixels))
     return folder
+
+
+def tokens_of(session: VideoQASession) -> list[Any]:
+    """Keys, values and positions of every layer."""
+    return [
+        (*session.room.stream.cache.read(layer), table.positions)
+        for layer, table in enumerate(session.room.stream.cache.tables)
+    ]
+
+
+def assert_same(one: VideoQASession, other: VideoQASession) -> None:
+    for (k, v, places), (k2, v2, places2) in zip(tokens_of(one), tokens_of(other), strict=True):
+        assert (k == k2).all() and (v == v2).all() and (places == places2).all()
