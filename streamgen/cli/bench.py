@@ -117,6 +117,39 @@ def bench_ask(
     )
 
 
+@app.command("text")
+def bench_text(
+    part: Annotated[str, typer.Option(help="all, speed or sharing.")] = "all",
+    size: Annotated[str, typer.Option(help="Of the random weights: mid, or tiny for a look.")] = "mid",
+    rounds: Annotated[int, typer.Option(help="Timed rounds; the median counts.")] = 3,
+    page_size: Annotated[int, typer.Option(help="Tokens of a page where sharing is measured.")] = 8,
+    first: Annotated[float, typer.Option(help="Objective: seconds to the first token.")] = 10.0,
+    gap: Annotated[float, typer.Option(help="Objective: seconds between later tokens.")] = 1.0,
+    attention: Annotated[str, typer.Option(help="Attention kernel.")] = "auto",
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Compare texts with transformers' caches, with and without a draft; measure sharing and waiting."""
+    if part not in ("all", "speed", "sharing") or size not in ("mid", "tiny") or min(rounds, page_size) < 1:
+        raise UsageError(
+            f"--part {part} --size {size} --rounds {rounds} --page-size {page_size} measures nothing; choose "
+            "all, speed or sharing, mid or tiny, and 1 or more."
+        )
+    from streamgen.cli import backend
+
+    backend.quieten_libraries()
+    from streamgen.runtime.latency import Objective
+
+    import_module("streamgen_apps.bench.text").run(
+        json_output=as_json,
+        size=size,
+        rounds=rounds,
+        page_size=page_size,
+        attention=attention,
+        objective=Objective(first, gap),
+        part=part,
+    )
+
+
 def _check(dtype: str) -> None:
     if dtype not in ("fp32", "bf16", "both"):
         raise UsageError(f"There is no dtype {dtype!r} to measure; choose fp32, bf16 or both.")
