@@ -35,7 +35,7 @@ def dry(wish: AskWish) -> int:
     record = {
         "source": wish.source,
         "duration_s": duration,
-        "live": reader.source.live,
+        "live": reader.live,
         "questions": [vars(asking) for asking in wish.plan],
         "model": wish.asked.model,
         "memory": wish.asked.memory,
@@ -66,7 +66,7 @@ def answer(wish: AskWish) -> int:
             if not wish.asked.quiet:
                 say(_headline(wish, reader))
             typed = LiveQuestions() if wish.typed else None
-            plan = Plan(wish.plan, reader.source.live, sys.stdin.isatty() if wish.typed else False)
+            plan = Plan(wish.plan, reader.live, sys.stdin.isatty() if wish.typed else False)
             with session:
                 for turn in turns(session, reader, plan, typed):
                     if isinstance(turn, Asking):
@@ -141,7 +141,7 @@ def _room(wish: AskWish, pipeline: "VideoQAPipeline") -> int | None:
 
 
 def _headline(wish: AskWish, reader: Reader) -> str:
-    length = "live" if reader.source.live else "a pipe" if reader.duration is None else clock(reader.duration)
+    length = "live" if reader.live else "a pipe" if reader.duration is None else clock(reader.duration)
     budget = "everything" if wish.budget is None else f"{wish.budget} video tokens a layer"
     memory = f"memory {wish.asked.memory}, {budget}"
     return f"{wish.asked.model} watches {reader.source.name} ({length}) at {wish.fps:g} fps; {memory}."

@@ -95,7 +95,7 @@ def _watching(
         if frame is None:
             return
         # Of a live source the first frames pass while the model is loaded: what was due is asked at the next.
-        for asking in plan.due(frame.time) if session.counts.frames or not reader.source.live else ():
+        for asking in plan.due(frame.time) if session.counts.frames or not reader.live else ():
             _require_something_seen(session, asking, frame)
             yield from session.flush()
             yield asking

@@ -25,17 +25,16 @@ _INDEXED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi")  # seeking finds 
 _PROMISING = _INDEXED[:2]  # their headers say how long the video is
 _SLACK = Fraction(1, 2)  # seconds by which an undamaged video may be shorter than its header says
 _PATIENCE = 10  # seconds without a key frame after damage; some cameras never send another
-_UNTIMED = "mpjpeg"  # pictures as they come; its demuxer invents 25 frames a second
+_UNTIMED = "mpjpeg"  # a web camera; its demuxer invents 25 frames a second
 
 
 class Opening:
     """A source, opened; leaving the block closes it."""
 
     def __init__(
-        self, source: Source, timeout: float, timeline: Timeline, tally: Tally, skip_damage: bool
+        self, source: Source, timeout: float, timeline: Timeline, tally: Tally, skip_damage: bool | None
     ) -> None:
         self._source, self._timeline, self._tally = source, timeline, tally
-        self._skip_damage = skip_damage
         self._complaints = Complaints(source, timeout, tally)
         self._container = self._open(timeout)
         try:
@@ -44,6 +43,8 @@ class Opening:
             self._container.close()
             raise
         self._form = self._container.format.name
+        self.live = timeline.live = tally.live = source.live or self._form == _UNTIMED
+        self._skip_damage = self.live if skip_damage is None else skip_damage
         duration = self._container.duration
         self.length = None if duration is None else Fraction(duration, av.time_base)
         self._healing = False  # since damage at this stamp, until a key frame comes
@@ -165,7 +166,7 @@ class Opening:
 
     def _first_stamp(self) -> Fraction | None:
         """The stamp at which the first of the streams begins, which is time 0 for players, too."""
-        if self._source.live or self._stream.start_time is None:
+        if self.live or self._stream.start_time is None:
             return None
         streams = (*self._container.streams.video, *self._container.streams.audio)
         return min(

@@ -27,7 +27,8 @@ class Feed(Generic[Item]):
     def __init__(self, make: "Make[Item]", capacity: int, latest: bool, patience: float | None) -> None:
         self.dropped = 0
         self._items: deque[Item] = deque()
-        self._capacity, self._latest, self._patience = capacity, latest, patience
+        self.latest = latest  # the thread may still find out that its source is live
+        self._capacity, self._patience = capacity, patience
         self._changed = threading.Condition()
         self._closed = self._ended = False
         self._error: Exception | None = None
@@ -88,8 +89,8 @@ class Feed(Generic[Item]):
 
     def _put(self, item: Item) -> None:
         with self._changed:
-            if self._latest:
-                while len(self._items) >= self._capacity:
+            if self.latest:
+                while self._items:
                     self._items.popleft()
                     self.dropped += 1
             self._changed.wait_for(lambda: self._closed or len(self._items) < self._capacity)

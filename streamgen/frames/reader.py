@@ -47,19 +47,20 @@ class _Wish:
     starts_late: bool
     end: Fraction | None
     timeout: float
-    skip_damage: bool
+    latest: bool | None
+    skip_damage: bool | None
 
 
 class Reader(Iterator[Frame]):
     """The frames of a source, read ahead in a thread. Leaving the block, or `close`, lets the source go."""
 
-    def __init__(self, wish: _Wish, latest: bool) -> None:
+    def __init__(self, wish: _Wish) -> None:
         self.source = wish.source
         self.tally = Tally()
         patience = wish.timeout + _GRACE if wish.source.may_return else None
         tally = self.tally
         self._feed: Feed[Frame] = Feed(
-            lambda feed: _frames(wish, tally, feed), 1 if latest else AHEAD, latest, patience
+            lambda feed: _frames(wish, tally, feed), AHEAD, bool(wish.latest), patience
         )
         self._timeout = wish.timeout
         weakref.finalize(self, self._feed.close)
@@ -68,6 +69,11 @@ class Reader(Iterator[Frame]):
     def dropped(self) -> int:
         """Frames of a live source that gave way to newer ones because nobody took them in time."""
         return self._feed.dropped
+
+    @property
+    def live(self) -> bool:
+        """Whether the source goes on whether somebody reads or not; known once it is open."""
+        return self.source.live or self.tally.live
 
     @property
     def duration(self) -> float | None:
@@ -140,9 +146,7 @@ def read(
         raise UsageError(f"A timeout of {timeout} s lets nothing answer; give more than 0.")
     sampler = Sampler(fps, first)
     found = source_of(source)
-    skips = found.live if skip_damage is None else skip_damage
-    wish = _Wish(found, sampler, first > 0, last, timeout, skips)
-    return Reader(wish, found.live if latest is None else latest)
+    return Reader(_Wish(found, sampler, first > 0, last, timeout, latest, skip_damage))
 
 
 def _span(start: float | None, end: float | None) -> tuple[Fraction, Fraction | None]:
@@ -172,15 +176,16 @@ def _frames(wish: _Wish, tally: Tally, feed: Feed[Frame]) -> Generator[Frame, No
         seen = tally.decoded
         try:
             with Opening(source, wish.timeout, timeline, tally, wish.skip_damage) as opening:
+                feed.latest = opening.live if wish.latest is None else wish.latest
                 yield from _wanted(wish, opening, timeline, tally, feed)
-                if not source.live or tally.length is not None or _past(wish.end, timeline.last):
+                if not opening.live or tally.length is not None or _past(wish.end, timeline.last):
                     return
             raise SourceLostError(f"{source.name} ended its stream.", tally.decoded, tally.seconds)
         except SourceLostError as error:
             tries = tries + 1 if tally.decoded == seen else 1
             if tally.decoded == 0 or tries > TRIES:
                 raise _given_up(error, tries - 1) from error
-            if source.live:
+            if timeline.live:
                 timeline.resume()
         feed.pause(_FIRST_WAIT * 2 ** (tries - 1))
         tally.reconnects += 1
@@ -194,7 +199,7 @@ def _wanted(
     wish: _Wish, opening: Opening, timeline: Timeline, tally: Tally, feed: Feed[Frame]
 ) -> Iterator[Frame]:
     tally.length = opening.length
-    again = None if wish.source.live else timeline.last
+    again = None if opening.live else timeline.last
     if again is not None:
         opening.again(again)
     elif wish.starts_late and wish.source.kind != "pipe":

@@ -31,5 +31,5 @@ def pictures(path: Path) -> Iterator[tuple[Fraction, Frames]]:
                 if image.format != "WEBP":
                     return  # the pages of a TIFF, and the previews of a photo, are no video
                 time += Fraction(int(page.info.get("duration", 0)), 1000)
-    except OSError as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise NoVideoError(f"The picture {path} cannot be read: it is damaged, or no picture.") from error

@@ -13,6 +13,7 @@ class Tally:
     reconnects: int = 0
     time: Fraction | None = None  # of the last good frame
     length: Fraction | None = None  # as the header says
+    live: bool = False  # it goes on whether somebody reads or not
 
     @property
     def seconds(self) -> float | None:

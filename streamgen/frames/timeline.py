@@ -16,7 +16,7 @@ class Timeline:
 
     def __init__(self, live: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self.last: Fraction | None = None  # the time of the last frame
-        self._live = live
+        self.live = live
         self._clock = clock
         self._origin: Fraction | None = None  # the stamp of time 0
         self._arrived = 0.0
@@ -41,7 +41,7 @@ class Timeline:
         if self.last is None:
             found = Fraction(0) if stamp is None or self._origin is None else stamp - self._origin
         elif stamp is None or self._resumes:
-            found = self.last + (self._since(now) if self._live else step)
+            found = self.last + (self._since(now) if self.live else step)
         else:
             found = stamp - (self._origin or 0)
             if found < self.last:

@@ -4,7 +4,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -68,8 +68,30 @@ _SDP = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video 0 RTP/AVP 33\
 _TRANSPORT = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\nSession: 1\r\n"
 
 
-def rtsp(stream: bytes, after: Callable[[socket.socket, int], None], pace: float = 0.0) -> Server:
-    """A camera: answers, sends an MPEG transport stream, `pace` seconds between packets, and does `after`."""
+def web_camera(pictures: Sequence[bytes], pace: float) -> Server:
+    """JPEGs, one after another in one response that never ends, as web cameras send them."""
+
+    def serve(connection: socket.socket, number: int) -> None:
+        connection.recv(4096)
+        kind = "multipart/x-mixed-replace;boundary=next"
+        connection.sendall(f"HTTP/1.0 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode())
+        for picture in pictures:
+            head = f"--next\r\nContent-Type: image/jpeg\r\nContent-Length: {len(picture)}\r\n\r\n"
+            connection.sendall(head.encode() + picture + b"\r\n")
+            time.sleep(pace)
+        time.sleep(60)
+
+    return Server(serve)
+
+
+def rtsp(
+    stream: bytes, after: Callable[[socket.socket, int], None], pace: float = 0.0, length: int | None = None
+) -> Server:
+    """Answers, sends an MPEG transport stream, `pace` seconds between packets, and does `after`.
+
+    A camera, unless it says that what it sends is so many seconds long.
+    """
+    about = _SDP if length is None else f"{_SDP}a=range:npt=0-{length}\r\n"
 
     def serve(connection: socket.socket, number: int) -> None:
         request = ""
@@ -77,7 +99,7 @@ def rtsp(stream: bytes, after: Callable[[socket.socket, int], None], pace: float
             request = connection.recv(4096).decode()
             if not request:
                 return
-            answer(connection, request)
+            answer(connection, request, about)
         for index, first in enumerate(range(0, len(stream), 7 * 188)):
             payload = stream[first : first + 7 * 188]
             packet = struct.pack(">BBHII", 0x80, 33, index & 0xFFFF, index * 900, 7) + payload
@@ -88,14 +110,14 @@ def rtsp(stream: bytes, after: Callable[[socket.socket, int], None], pace: float
     return Server(serve)
 
 
-def answer(connection: socket.socket, request: str) -> None:
+def answer(connection: socket.socket, request: str, about: str) -> None:
     """The response to OPTIONS, DESCRIBE, SETUP or PLAY."""
     number = next(line for line in request.splitlines() if line.lower().startswith("cseq"))
     head, body = f"RTSP/1.0 200 OK\r\n{number}\r\n", ""
     if request.startswith("OPTIONS"):
         head += "Public: OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN\r\n"
     elif request.startswith("DESCRIBE"):
-        head, body = f"{head}Content-Type: application/sdp\r\nContent-Length: {len(_SDP)}\r\n", _SDP
+        head, body = f"{head}Content-Type: application/sdp\r\nContent-Length: {len(about)}\r\n", about
     else:
         head += _TRANSPORT
     connection.sendall(f"{head}\r\n{body}".encode())

@@ -35,7 +35,7 @@ def test_a_full_buffer_makes_the_reader_wait() -> None:
 
 def test_a_slot_of_one_holds_the_newest_and_counts_the_others() -> None:
     counter = Counter(20)
-    feed = Feed(counter, capacity=1, latest=True, patience=None)
+    feed = Feed(counter, capacity=3, latest=True, patience=None)
     assert counter.asked[20].wait(5)
     assert (feed.take(), feed.dropped, feed.peek()) == (19, 19, False)
 

@@ -1,6 +1,7 @@
 """Servers and cameras: timeouts, drops, reconnects, the newest frame, and leaving whatever happens."""
 
 import errno
+import io
 import itertools
 import signal
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import av
 import pytest
+from PIL import Image
 
 from streamgen.frames import SourceLostError, read, reader
 from streamgen.frames.source import Source
@@ -104,6 +106,26 @@ def test_a_camera_that_comes_back_goes_on_later_by_the_clock(after: object, tran
     assert 0.05 < gap < 4
     later = [frame.time - frames[back].time for frame in frames[back:]]
     assert later == pytest.approx([index / 10 for index in range(50 - back)])
+
+
+def test_a_recording_over_rtsp_ends_when_it_ends(transport: bytes) -> None:
+    with servers.rtsp(transport, hang_up, 0.002, length=3) as server:
+        stream = read(f"rtsp://127.0.0.1:{server.port}/x", latest=False)
+        assert len(list(stream)) > 25
+        assert (len(server.connections), stream.duration) == (1, 3.0)
+
+
+def test_pictures_of_a_web_camera_are_live_and_timed_by_the_clock() -> None:
+    pictures = []
+    for picture in clips.numbered(8):
+        Image.fromarray(picture).save(file := io.BytesIO(), "JPEG", quality=95)
+        pictures.append(file.getvalue())
+    with servers.web_camera(pictures * 2, 0.1) as server:
+        stream = read(f"http://127.0.0.1:{server.port}/camera", latest=False)
+        times = [frame.time for frame in itertools.islice(stream, 12)]
+        assert stream.live
+    assert times[0] == 0 and times == sorted(times)
+    assert times[-1] - times[4] > 0.5  # seven tenths by the clock, not seven 25ths
 
 
 def test_a_camera_that_stays_away_is_given_up_and_its_frames_were_kept(transport: bytes) -> None:
