@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, Self
@@ -60,12 +61,13 @@ class Opening:
         self.seek(time)
 
     def seek(self, time: Fraction) -> None:
-        """Go to the last key frame at or before a time, where the container has an index; else stay."""
+        """Go to the last key frame at or before a time, where container and place allow it; else stay."""
         first = self._first_stamp()
         if first is None or self._form not in _INDEXED:
             return
         stamp = (first + time) / self._time_base
-        self._container.seek(stamp.numerator // stamp.denominator, stream=self._stream)
+        with suppress(FFmpegError):  # a server that gives no parts; the frames before are passed over
+            self._container.seek(stamp.numerator // stamp.denominator, stream=self._stream)
 
     def frames(self, beat: Callable[[], None]) -> Iterator[TimedFrame]:
         """Every good frame in the order it is shown; what happened to the source is raised after them."""

@@ -45,20 +45,21 @@ def mute() -> Server:
     return Server(lambda connection, number: time.sleep(60))
 
 
-def http(data: bytes, sends: Callable[[int], float]) -> Server:
-    """Serves `data` with ranges; connection `number` drops after the share `sends(number)` of it."""
+def http(data: bytes, sends: Callable[[int], float], parts: bool = True) -> Server:
+    """Serves `data`, in parts if asked; connection `number` drops after the share `sends(number)` of it."""
 
     def serve(connection: socket.socket, number: int) -> None:
         first = 0
         for line in connection.recv(4096).decode().splitlines():
-            if line.lower().startswith("range:"):
+            if parts and line.lower().startswith("range:"):
                 first = int(line.partition("=")[2].partition("-")[0])
         head = (
-            f"HTTP/1.1 206 Partial Content\r\nContent-Type: video/mp4\r\nAccept-Ranges: bytes\r\n"
+            f"HTTP/1.1 {206 if parts else 200} Here\r\nContent-Type: video/mp4\r\n"
             f"Content-Length: {len(data) - first}\r\n"
-            f"Content-Range: bytes {first}-{len(data) - 1}/{len(data)}\r\n\r\n"
         )
-        connection.sendall(head.encode() + data[first : int(len(data) * sends(number))])
+        if parts:
+            head += f"Accept-Ranges: bytes\r\nContent-Range: bytes {first}-{len(data) - 1}/{len(data)}\r\n"
+        connection.sendall(head.encode() + b"\r\n" + data[first : int(len(data) * sends(number))])
         connection.close()
 
     return Server(serve)

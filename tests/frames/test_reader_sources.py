@@ -57,6 +57,17 @@ def test_a_server_that_drops_is_asked_for_the_rest(movie: bytes) -> None:
         assert frames.tally.reconnects == 1
 
 
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_part_of_a_video_on_a_server_is_that_of_the_file(parts: bool, movie: bytes, tmp_path: Path) -> None:
+    whole = [frame.time for frame in read(tmp_path / "a.mp4", fps=4) if 3 <= frame.time < 5]
+    with servers.http(movie, lambda number: 1.0, parts) as server:
+        frames = read(f"http://127.0.0.1:{server.port}/a.mp4", fps=4, start=3, end=5, timeout=5)
+        assert [frame.time for frame in frames] == whole
+    with servers.http(movie, lambda number: 0.5 if number == 1 else 1.0, parts) as server:
+        frames = read(f"http://127.0.0.1:{server.port}/a.mp4", timeout=5)
+        assert len(list(frames)) == 60
+
+
 def test_a_server_that_keeps_dropping_is_given_up_with_the_count(movie: bytes) -> None:
     with servers.http(movie, lambda number: 0.5) as server, pytest.raises(SourceLostError) as lost:
         taken = []
