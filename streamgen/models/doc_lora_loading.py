@@ -164,13 +164,13 @@ def _from_pickle(path: Path) -> Loaded:
     strangers = [name for name, value in tree.items() if not isinstance(value, Tensor)]
     if strangers:
         raise WeightKeyError(f"{path} holds {', '.join(strangers)}, which are neither weights nor settings.")
-    _refuse_switches(path, config, SWITCHES)
-    _refuse_switches(path, config["aggregator_config"], AGGREGATOR)
+    refuse_switches(path, config, SWITCHES)
+    refuse_switches(path, config["aggregator_config"], AGGREGATOR)
     inputs, outputs = config["feature_sizes"]
     sizes = {name: (inputs[name], outputs[name]) for name in inputs}
     network = network_from(tree, config["lora_config"]["lora_alpha"], sizes=sizes)
     _refuse_other_layers(path, config, network.config.layers)
-    _refuse_other_encoder(path, encoder, base)
+    refuse_other_encoder(path, encoder, base)
     return Loaded(network, base, None)
 
 
@@ -179,7 +179,7 @@ def affixes_of(loaded: Loaded) -> Affixes:
     return loaded.affixes or published_affixes(loaded.base or "")
 
 
-def _refuse_switches(path: Path, fields: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def refuse_switches(path: Path, fields: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Fields that a file lacks had these values when it was written."""
     wrong = {name: fields[name] for name in known if name in fields and fields[name] != known[name]}
     if wrong:
@@ -193,7 +193,7 @@ def _refuse_other_layers(path: Path, config: Mapping[str, Any], layers: int) -> 
         raise UsageError(f"{path} adapts layers {indices} only; give a checkpoint that adapts all of them.")
 
 
-def _refuse_other_encoder(path: Path, encoder: Mapping[str, Any], base: str) -> None:
+def refuse_other_encoder(path: Path, encoder: Mapping[str, Any], base: str) -> None:
     kind = encoder["ctx_encoder_type"]
     if kind != "per_layer_activations" or encoder["ctx_encoder_model_name_or_path"] not in (None, base):
         raise UsageError(

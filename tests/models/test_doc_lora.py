@@ -14,11 +14,11 @@ from streamgen.models.doc_lora_apply import applied
 from streamgen.models.doc_lora_chunks import Affixes, document_ids, published_affixes, split
 from streamgen.models.doc_lora_encoder import features
 from streamgen.models.doc_lora_loading import (
-    _refuse_other_encoder,
-    _refuse_switches,
     affixes_of,
     load_doc_lora,
     network_from,
+    refuse_other_encoder,
+    refuse_switches,
     save_doc_lora,
 )
 from streamgen.models.doc_lora_reader import DocToLora
@@ -205,19 +205,19 @@ def test_compiled_names_are_understood() -> None:
 
 def test_what_is_not_the_published_architecture_is_refused() -> None:
     with pytest.raises(UsageError, match="use_token_mixing=True"):
-        _refuse_switches(Path("x.bin"), {"use_token_mixing": True}, {"use_token_mixing": False})
-    _refuse_switches(Path("x.bin"), {}, {"use_token_mixing": False})  # an older file lacks the switch
+        refuse_switches(Path("x.bin"), {"use_token_mixing": True}, {"use_token_mixing": False})
+    refuse_switches(Path("x.bin"), {}, {"use_token_mixing": False})  # an older file lacks the switch
     encoder = {
         "ctx_encoder_type": "per_layer_activations",
         "ctx_encoder_model_name_or_path": None,
         "quantize_ctx_encoder": False,
     }
-    _refuse_other_encoder(Path("x.bin"), encoder, "base")
+    refuse_other_encoder(Path("x.bin"), encoder, "base")
     for changes in ({"ctx_encoder_type": "early_exit"}, {"ctx_encoder_model_name_or_path": "other"}):
         with pytest.raises(UsageError, match="read by the layers of the base model"):
-            _refuse_other_encoder(Path("x.bin"), encoder | changes, "base")
+            refuse_other_encoder(Path("x.bin"), encoder | changes, "base")
     with pytest.warns(StreamgenWarning, match="4-bit"):
-        _refuse_other_encoder(Path("x.bin"), encoder | {"quantize_ctx_encoder": True}, "base")
+        refuse_other_encoder(Path("x.bin"), encoder | {"quantize_ctx_encoder": True}, "base")
 
 
 def test_paths_that_hold_no_checkpoint_are_refused(tmp_path: Path) -> None:
