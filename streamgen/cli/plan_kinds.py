@@ -23,6 +23,7 @@ FOREIGN = {
     "image": ("tokens", "shared", "gqa", "page_size", "chunk", "window", "sink", "size", "seconds"),
     "video": ("tokens", "shared", "gqa", "page_size", "chunk"),
 }
+FOREIGN["videoqa"] = FOREIGN["image"][1:]
 FOREIGN["world"] = FOREIGN["video"]
 
 
@@ -62,7 +63,7 @@ def planner_of(asked: PlanAsked) -> Planner:
             f"{option} says nothing of a model of kind {kind!r}, such as {asked.model}; drop it."
         )
     named = parse_dtype(asked.dtype) or ("float32" if backend.pick_device(None) == "cpu" else "bfloat16")
-    settle = {"text": _text, "image": _image, "video": _video, "world": _world}[kind]
+    settle = {"text": _text, "image": _image, "video": _video, "world": _world, "videoqa": _videoqa}[kind]
     planner = settle(asked, folder, getattr(torch, named))
     return replace(planner, settled={"pipeline": kind, "dtype": named, **planner.settled})
 
@@ -76,8 +77,11 @@ def kind_of(folder: Path) -> str:
                 f"{folder} is for the pipeline {kind!r}; plans are made for {', '.join(FOREIGN)}."
             )
         return kind
-    if folder.name == "config.json" or (folder / "config.json").is_file():
+    if folder.name == "config.json":
         return "text"
+    if (folder / "config.json").is_file():
+        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return "videoqa" if "vision_config" in facts else "text"
     if folder.is_file() or list(folder.glob("var*")):
         return "image"
     raise UsageError(f"{folder} is no checkpoint; give a folder with a streamgen.json or a config.json.")
@@ -100,6 +104,13 @@ def _world(asked: PlanAsked, folder: Path, dtype: torch.dtype) -> Planner:
     from streamgen.cli.plan_video import StreamWish, rehearsed_world
 
     return _streams(*rehearsed_world(folder, dtype, StreamWish.of(asked)))
+
+
+def _videoqa(asked: PlanAsked, folder: Path, dtype: torch.dtype) -> Planner:
+    """Sequences are sessions; --tokens is what each layer keeps of the video."""
+    from streamgen.cli.plan_videoqa import rehearsed_videoqa
+
+    return _streams(*rehearsed_videoqa(folder, dtype, asked.tokens))
 
 
 def _streams(settled: dict[str, object], alone: Plan) -> Planner:

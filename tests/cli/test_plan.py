@@ -13,11 +13,13 @@ from streamgen.models.lm import load_language_model
 from streamgen.pipelines.image import ImagePipeline
 from streamgen.pipelines.text import TextPipeline
 from streamgen.pipelines.video import VideoPipeline
+from streamgen.pipelines.videoqa import VideoQAPipeline
+from streamgen.pipelines.videoqa_memory import named
 from streamgen.pipelines.world import WorldPipeline
 from tests.cli.conftest import Command
 from tests.models import tiny
 from tests.models.doc_lora_models import language_model
-from tests.pipelines import image_models, worlds
+from tests.pipelines import image_models, videoqa_models, worlds
 
 Plans = Callable[..., dict[str, Any]]
 
@@ -108,6 +110,28 @@ def test_pictures_hold_what_was_planned(planned: Plans, tmp_path: Path, pictures
     assert plan["cache"]["bytes"] == max(held) and plan["pipeline"] == "image"
     weights = [sum(weight.nbytes for weight in model.parameters()) for model in (pipe.model, pipe.vae)]
     assert share(plan, "transformer weights", "vae weights") >= sum(weights)
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen3_vl"])
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_sessions_that_watch_hold_what_was_planned(
+    planned: Plans, tmp_path: Path, family: str, sessions: int
+) -> None:
+    if family == "llava":
+        folder = videoqa_models.checkpoint(tmp_path / "watching")
+    else:
+        folder = videoqa_models.qwen_checkpoint(tmp_path / "watching", family)
+    plan = planned(folder, "--tokens", 48, "--sequences", sessions)
+    arena = Arena()
+    pipe = VideoQAPipeline.from_pretrained(folder, memory=named("hermes", 48), arena=arena)
+    opened = [pipe.open() for _ in range(sessions)]
+    for session in opened:
+        assert list(session.watch(videoqa_models.frames(8)))
+        assert plan["cache"]["bytes"] == arena.held
+    for session in opened:
+        session.close()
+    parameters = {id(weight): weight.nbytes for weight in pipe.parts.vlm.model.parameters()}
+    assert share(plan, "weights") == sum(parameters.values())
 
 
 @pytest.mark.parametrize("family", ["gemma2", "qwen3"])
@@ -225,7 +249,7 @@ def test_wrong_wishes_are_one_sentence(command: Command, folders: dict[str, Path
         ((str(folders["qwen3"]), "--sequences", "0"), "--sequences 0 is out of range"),
         ((str(folders["qwen3"]), "--gqa", "3"), "choose one of 1, 2, 4"),
         ((str(folders["qwen3"]), "--memory", "much"), "'much' is not a size"),
-        (("seeing",), "holds a llava_onevision, which is no plain language model"),
+        (("seeing/config.json",), "holds a llava_onevision, which is no plain language model"),
         (("other",), "is for the pipeline 'songs'"),
         (("empty",), "is no checkpoint"),
         (("nothing-of-this-name",), "neither a folder nor a known checkpoint"),
