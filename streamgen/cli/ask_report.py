@@ -14,6 +14,7 @@ from streamgen import __version__
 from streamgen.cli.ask_request import AskWish
 from streamgen.cli.ask_times import Asking, clock
 from streamgen.cli.say import say
+from streamgen.frames import Reader
 
 if TYPE_CHECKING:
     from streamgen.pipelines.videoqa import VideoQASession, Watched
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class Report:
     """What the command tells while it watches; silent on stderr when that is no terminal."""
 
-    def __init__(self, wish: AskWish, stdout: BinaryIO, lines: TextIO | None, duration: float | None) -> None:
-        self._wish, self._stdout, self._lines, self._duration = wish, stdout, lines, duration
+    def __init__(self, wish: AskWish, stdout: BinaryIO, lines: TextIO | None, reader: Reader) -> None:
+        self._wish, self._stdout, self._lines, self._reader = wish, stdout, lines, reader
         self._began = time.perf_counter()
         shown = sys.stderr.isatty() and not wish.asked.quiet and not (wish.typed and sys.stdin.isatty())
         self._progress = Progress(
@@ -37,7 +38,8 @@ class Report:
 
     def watched(self, chunk: "Watched") -> None:
         """A chunk was looked at."""
-        whole = "" if self._duration is None else f" of {clock(self._duration)}"
+        duration = self._reader.duration
+        whole = "" if duration is None else f" of {clock(duration)}"
         words = f"watched {clock(chunk.time)}{whole}, {chunk.tokens} tokens remembered"
         self._progress.update(self._task, words=words)
         if self._lines is not None:
@@ -73,10 +75,11 @@ class Report:
             "answer_s": round(seconds, 6),
             "frames": stats.frames,
             "frames_looked_at": stats.looked,
+            "frames_dropped": self._reader.dropped,
             "tokens": max(stats.tokens),
             "bytes": stats.bytes_held,
             "evictions": stats.evictions,
-            "source": wish.source,
+            "source": self._reader.source.name,
             "fps": wish.fps,
             "memory": wish.asked.memory,
             "budget": wish.budget,

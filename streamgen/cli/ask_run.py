@@ -33,7 +33,7 @@ def dry(wish: AskWish) -> int:
         room = pipeline.room(memory)
         weights = sum(weight.nbytes for weight in pipeline.parts.vlm.model.parameters())
     record = {
-        "source": wish.source,
+        "source": reader.source.name,
         "duration_s": duration,
         "live": reader.live,
         "questions": [vars(asking) for asking in wish.plan],
@@ -58,7 +58,7 @@ def answer(wish: AskWish) -> int:
     """Watch, and answer each question at its time."""
     began = time.perf_counter()
     with reserved_stdout() as stdout, _opened(wish) as reader, _lines(wish.asked.stats) as lines:
-        with Report(wish, stdout, lines, reader.duration) as report:
+        with Report(wish, stdout, lines, reader) as report:
             pipeline = load(wish)
             memory = memory_of(wish)
             with backend.refusals(wish.asked.attention):
@@ -141,7 +141,9 @@ def _room(wish: AskWish, pipeline: "VideoQAPipeline") -> int | None:
 
 
 def _headline(wish: AskWish, reader: Reader) -> str:
-    length = "live" if reader.live else "a pipe" if reader.duration is None else clock(reader.duration)
+    length = "live" if reader.live else "of unsaid length"
+    if reader.duration is not None and not reader.live:
+        length = clock(reader.duration)
     budget = "everything" if wish.budget is None else f"{wish.budget} video tokens a layer"
     memory = f"memory {wish.asked.memory}, {budget}"
     return f"{wish.asked.model} watches {reader.source.name} ({length}) at {wish.fps:g} fps; {memory}."
@@ -151,7 +153,8 @@ def _ending(wish: AskWish, reader: Reader, frames: int, questions: int, seconds:
     dropped = f", {reader.dropped} more came too fast" if reader.dropped else ""
     damaged = f", {reader.tally.damaged} damaged places passed over" if reader.tally.damaged else ""
     answers = "1 answer" if questions == 1 else f"{questions} answers"
-    return f"{answers} from {frames} frames{dropped}{damaged} in {seconds:.1f} s, loading included."
+    seen = "1 frame" if frames == 1 else f"{frames} frames"
+    return f"{answers} from {seen}{dropped}{damaged} in {seconds:.1f} s, loading included."
 
 
 def _lines(stats: str | None) -> AbstractContextManager[TextIO | None]:

@@ -133,10 +133,10 @@ def test_a_live_source_is_asked_as_soon_as_something_was_seen(start: Start, tmp_
         out, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
         assert [json.loads(line)["question"] for line in out.splitlines()] == ["now?", "later?"]
-        process = start(f"rtsp://127.0.0.1:{server.port}/x", "now?", "--jsonl")
+        process = start(f"rtsp://me:secret@127.0.0.1:{server.port}/x", "now?", "--jsonl")
         out, said = process.communicate(timeout=60)
     assert process.returncode == 0 and json.loads(out)["frames"] >= 1
-    assert b"(live)" in said
+    assert b"(live)" in said and b"secret" not in out + said
 
 
 def test_questions_typed_in_a_terminal_are_answered_while_the_video_runs(start: Start) -> None:
