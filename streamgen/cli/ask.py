@@ -11,7 +11,7 @@ def ask(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="VIDEO QUESTION...",
+            metavar="VIDEO QUESTION",
             show_default=False,
             help="A file, a URL, cam:0, or - for a pipe; then questions, or - for one a line on stdin.",
         ),
