@@ -57,7 +57,9 @@ class VideoQAPipeline:
         settings = VideoQASettings.load(folder)
         chosen = _memory(memory, settings)
         parts = load_parts(folder, str(name_or_folder_or_hub_id), settings, device, dtype, attention, arena)
-        return cls(parts, chosen)
+        pipeline = cls(parts, chosen)
+        pipeline.room()  # a memory that cannot fit is refused here, not at the first session
+        return pipeline
 
     def open(
         self,

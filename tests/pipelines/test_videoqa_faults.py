@@ -181,8 +181,10 @@ def test_a_budget_of_bytes_is_kept(tmp_path: Path) -> None:
     assert small.bytes() > 100 * 1024
 
 
-def test_a_memory_that_no_position_fits_is_refused(qa: VideoQAPipeline) -> None:
+def test_a_memory_that_no_position_fits_is_refused(qa: VideoQAPipeline, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="1324 positions"):
         qa.open(memory=sg.Hermes(1200))
+    with pytest.raises(UsageError, match="1324 positions"):
+        VideoQAPipeline.from_pretrained(checkpoint(tmp_path / "model"), memory=sg.Hermes(1200))
     with pytest.raises(UsageError, match="overlap=-1"):
         qa.open(overlap=-1)
