@@ -11,19 +11,16 @@ from einops import rearrange, repeat
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
-    LlavaOnevisionConfig,
-    LlavaOnevisionForConditionalGeneration,
     Olmo2Config,
     Olmo2ForCausalLM,
     Phi3Config,
     Phi3ForCausalLM,
-    Qwen2Config,
-    SiglipVisionConfig,
 )
 
 from streamgen.errors import UsageError
 from streamgen.models.gqa import POOLED, pool_heads, to_grouped_query
 from tests.models.doc_lora_models import FAMILIES, SIZES, language_model
+from tests.models.tiny_vlms import MAKERS
 
 IDS = torch.tensor([[5, 9, 2, 33, 41, 7, 19, 28, 3, 11]])
 MODELS = [*FAMILIES, "olmo2"]
@@ -154,28 +151,21 @@ def test_models_without_projections_of_their_own_are_refused() -> None:
         to_grouped_query(phi, 1)
 
 
+@pytest.mark.parametrize("family", MAKERS)
 @torch.no_grad()
-def test_the_language_model_of_a_vision_model_is_converted_and_its_eyes_are_not() -> None:
-    config = LlavaOnevisionConfig(
-        text_config=Qwen2Config(**SIZES),
-        vision_config=SiglipVisionConfig(
-            hidden_size=16,
-            intermediate_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            image_size=8,
-            patch_size=4,
-        ),
-        image_token_index=59,
-    )
-    model = LlavaOnevisionForConditionalGeneration(config).eval()
-    converted = to_grouped_query(model, 2)
-    assert converted.config.text_config.num_key_value_heads == 2
-    assert converted.config.vision_config.num_attention_heads == 2
-    assert converted.get_decoder().layers[0].self_attn.k_proj.weight.shape == (16, 32)
-    eyes = {name: tensor for name, tensor in model.state_dict().items() if "vision" in name}
+def test_the_language_model_of_a_vision_model_is_converted_and_its_eyes_are_not(family: str) -> None:
+    model = MAKERS[family]().eval()
+    converted = to_grouped_query(model, 1)
+    assert (
+        converted.config.text_config.num_key_value_heads,
+        model.config.text_config.num_key_value_heads,
+    ) == (1, 2)
+    heads = [m.get_decoder().layers[0].self_attn.k_proj.weight.shape[0] for m in (model, converted)]
+    assert heads[0] == 2 * heads[1]
+    eyes = {name: tensor for name, tensor in model.state_dict().items() if "visi" in name or "visual" in name}
     assert eyes and all(torch.equal(tensor, converted.state_dict()[name]) for name, tensor in eyes.items())
-    assert converted(IDS).logits.shape == model(IDS).logits.shape
+    assert converted(IDS).logits.isfinite().all()
+    assert to_grouped_query(model, 2)(IDS).logits.equal(model(IDS).logits)
 
 
 def test_quantised_weights_are_refused() -> None:
