@@ -104,8 +104,12 @@ def loss(
     own: int,
     rng: torch.Generator,
     pure: float = 1 / 6,
+    even: float = 0.0,
 ) -> Tensor:
-    """The weighted error of x0; `own` times over, the history becomes the model's own prediction."""
+    """The weighted error of x0; `own` times over, the history becomes the model's own prediction.
+
+    `even`: how far frames of little contrast, such as those at night, are made to count like bright ones.
+    """
     x0 = codec.latents(data.frames)
     t = draw_times(data.alone, rng, pure)
     view = past(student.video, data.late, data.alone, FRAMES)
@@ -122,7 +126,9 @@ def loss(
         swap[data.late, 0] = False
         history = torch.where(swap[..., None, None, None], made, history)
     guess = predict(student.video, history, _noised(x0, t, rng), t, rows, prompt, view, data.acts)
-    w = weight(data, t)[:, :, None]
+    spread = x0.var((-2, -1)).sum(-1)  # [B, F]
+    alike = (spread.mean() / spread.clamp_min(1e-3)).clamp(0.25, 6) ** even
+    w = (weight(data, t) * alike[..., None, None])[:, :, None]
     return ((guess - x0) ** 2 * w).sum() / (w.sum() * CHANNELS)
 
 

@@ -89,13 +89,14 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sink", type=int, help="frames never forgotten; 0 shows what the sink is for")
+    parser.add_argument("--steps", type=int, help="denoising steps a frame")
     parser.add_argument("--sheet", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     pipe = sg.WorldPipeline.from_pretrained(options.model)
     rollouts = []
     for look, prompt, seed, played in choose(options.rollouts, options.frames, options.seed):
-        rollouts.append(roll(pipe, look, prompt, seed, played, options.sink))
+        rollouts.append(roll(pipe, look, prompt, seed, played, options.sink, options.steps))
         share = obeyed(rollouts[-1].frames, played).mean()
         print(f"obeys {share:.3f}  {prompt}", flush=True)
     for first, last in SPANS:

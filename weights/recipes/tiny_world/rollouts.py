@@ -62,9 +62,10 @@ def roll(
     seed: int,
     played: Sequence[str],
     sink: int | None = None,
+    steps: int | None = None,
 ) -> Rollout:
     """One world from words alone."""
-    with pipe.start(prompt, seed=seed, sink=sink, undo=1) as world:
+    with pipe.start(prompt, seed=seed, sink=sink, steps=steps, undo=1) as world:
         return Rollout(look, prompt, seed, tuple(played), walk(world, played))
 
 
