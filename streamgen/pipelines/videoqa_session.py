@@ -202,9 +202,9 @@ class VideoQASession:
 
     def _begins_anew(self, picture: Picture, seconds: float) -> bool:
         """A chunk has pictures of one size, and no pause in it that is longer than itself."""
-        if not self.pending:
-            return False
         settings = self.parts.settings
+        if not self.pending or len(self.pending) >= settings.chunk:  # full: it could not be watched before
+            return bool(self.pending)
         _, before, last = self.pending[-1]
         return before.shape != picture.shape or not 0 <= seconds - last <= settings.chunk / settings.fps
 

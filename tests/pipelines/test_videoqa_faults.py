@@ -74,6 +74,19 @@ def test_without_that_room_frames_wait_for_the_answer(session: VideoQASession) -
     assert len(session.flush()) == 1
 
 
+def test_frames_that_cannot_be_watched_do_not_pile_up(session: VideoQASession) -> None:
+    list(session.watch(frames(6)))
+    answer = session.ask("what is seen?")
+    next(answer)
+    for seed in range(3):
+        with pytest.raises(UsageError, match="overlap=1"):
+            list(session.watch(frames(2, seed=seed)))
+    assert [number for number, _, _ in session.pending] == [6, 7]
+    assert session.counts.frames == 8
+    list(answer)
+    assert [seen.frames for seen in session.flush()] == [2]
+
+
 def test_a_source_that_fails_loses_nothing(session: VideoQASession) -> None:
     class LostError(StreamgenError):
         pass
