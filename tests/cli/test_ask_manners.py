@@ -146,7 +146,7 @@ def test_questions_typed_in_a_terminal_are_answered_while_the_video_runs(start: 
     assert process.stdout is not None
     answers = []
     for question in (b"first?\n", b"second?\n"):
-        time.sleep(0.5)
+        time.sleep(1.2)  # two frames and more
         os.write(ours, question)
         answers.append(process.stdout.readline().decode().split())
     assert [words[0] for words in answers] == ["first?", "second?"]
