@@ -1,6 +1,7 @@
 """A session that watches and answers: what it computes, keeps, forgets, tells and gives back."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,15 @@ def test_two_sessions_on_one_model_do_not_mix(qa: VideoQAPipeline) -> None:
             said += piece
         assert said == alone
         assert_same(solo, one)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "segments", "reference"])
+def test_every_kernel_remembers_and_answers_the_same(qa: VideoQAPipeline, kernel: str) -> None:
+    other = VideoQAPipeline(replace(qa.parts, attention=kernel, arena=Arena()), qa.memory)
+    with qa.open() as session, other.open() as twin:
+        for one in (session, twin):
+            list(one.watch(frames(8)))
+        for (k, v, places), (k2, v2, places2) in zip(tokens_of(session), tokens_of(twin), strict=True):
+            assert (places == places2).all()
+            assert (k - k2).abs().max() < 1e-4 and (v - v2).abs().max() < 1e-4
+        assert "".join(session.ask("what is seen?")) == "".join(twin.ask("what is seen?"))
