@@ -46,4 +46,6 @@ class Front:
         answer: Response = JSONResponse({"waiting": True, "trouble": self.trouble}, 503)
         if scope["path"] in ("/", ""):
             answer = FileResponse(self._waiting, headers={"cache-control": "no-store"})
+        elif scope["path"] == "/favicon.ico":
+            answer = Response(status_code=204)
         await answer(scope, receive, send)

@@ -58,10 +58,6 @@ class ImagePlayer(Player):
             previews.close()  # type: ignore[attr-defined]  # a generator, which gives its pages back
             self.outbox.say("stopped")
 
-    def close(self) -> None:
-        self.closed = True
-        self.halt()
-
     def record(self) -> dict[str, Any]:
         return {"session": self.key[:6], "tab": self.slot.tab, "model": self.slot.name, "pools": []}
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+import anyio
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from streamgen.errors import UsageError
@@ -58,17 +59,17 @@ class Link:
         self._under_way: Picture | None = None
 
     async def run(self) -> None:
-        tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        async with anyio.create_task_group() as both:
+            both.start_soon(self._side, self._read, both.cancel_scope)
+            both.start_soon(self._side, self._write, both.cancel_scope)
+
+    async def _side(self, work: Callable[[], Awaitable[None]], both: anyio.CancelScope) -> None:
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await work()
         except (WebSocketDisconnect, RuntimeError):  # starlette: send or receive after the end
             return
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            both.cancel()
 
     async def _read(self) -> None:
         while True:
@@ -101,18 +102,18 @@ class Link:
         self.changed.set()
 
     async def _write(self) -> None:
-        while not self.player.outbox.overrun:
+        while not (self.player.outbox.overrun or self.player.closed):
             self.changed.clear()
+            picture, wait = (None, None) if self._under_way is not None else self.player.screen.take()
+            # Taken after the picture, sent before it: words come first.
             for note in self.player.outbox.take():
                 await self.socket.send_text(json.dumps(note))
-            wait = None
-            if self._under_way is None:
-                picture, wait = self.player.screen.take()
-                if picture is not None:
-                    await self._send(picture)
-                    continue
+            if picture is not None:
+                await self._send(picture)
+                continue
             await wait_for(self.changed, wait)
-        await _refuse(self.socket, "This page does not read what it is told.", WRONG)
+        silent = "This page does not read what it is told."
+        await _refuse(self.socket, "The session has ended." if self.player.closed else silent, WRONG)
 
     async def _send(self, picture: Picture) -> None:
         self.studio.worker.wake()
@@ -123,10 +124,8 @@ class Link:
 
 async def wait_for(event: asyncio.Event, seconds: float | None) -> None:
     """Until the event is set, or for so many seconds."""
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return
+    with anyio.move_on_after(seconds):
+        await event.wait()
 
 
 async def _refuse(socket: WebSocket, why: str, code: int) -> None:

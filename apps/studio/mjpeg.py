@@ -6,7 +6,10 @@ is not known; the live socket is the better way wherever it works.
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 
+import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -32,18 +35,21 @@ class Watch(Response):
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tasks = [asyncio.create_task(self._send(send)), asyncio.create_task(_gone(receive))]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            async with anyio.create_task_group() as both:
+
+                async def first(work: Callable[[], Awaitable[None]]) -> None:
+                    await work()
+                    both.cancel_scope.cancel()
+
+                both.start_soon(first, partial(self._send, send))
+                both.start_soon(first, partial(_gone, receive))
         finally:
             self.studio.leave(self.player)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        while True:
+        while not self.player.closed:
             self.changed.clear()
             picture, wait = self.player.screen.take()
             if picture is None:
@@ -55,6 +61,7 @@ class Watch(Response):
             await send(
                 {"type": "http.response.body", "body": head.encode() + body + b"\r\n", "more_body": True}
             )
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _gone(receive: Receive) -> None:

@@ -19,16 +19,17 @@ TABS = (
     ("Image", "image", "<studio-image></studio-image>"),
     ("Memory & kernels", "memory", "<studio-memory></studio-memory>"),
 )
+_OWN = {"js_on_load": None, "apply_default_css": False}  # the elements bring scripts and styles of their own
 
 
 def page(settings: StudioSettings) -> Starlette:
     """The whole page as an application, to be mounted at /."""
     with gr.Blocks(title="streamgen studio", analytics_enabled=False, fill_width=True) as blocks:
-        gr.HTML("<studio-head></studio-head>", js_on_load=None)
+        gr.HTML("<studio-head></studio-head>", **_OWN)
         with gr.Tabs():
             for label, name, element in TABS:
                 with gr.Tab(label, id=name, render_children=True):
-                    gr.HTML(element, js_on_load=None)
+                    gr.HTML(element, **_OWN)
     return gr.mount_gradio_app(
         FastAPI(),
         blocks,

@@ -98,8 +98,10 @@ class Player:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give everything back."""
-        raise NotImplementedError
+        """Give everything back; the page is told."""
+        self.halt()
+        self.closed = True
+        self.outbox.show("closed")
 
     def record(self) -> dict[str, Any]:
         """For the map of the memory."""

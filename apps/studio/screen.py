@@ -32,6 +32,7 @@ class Screen:
         self._clock = clock
         self._on_change = on_change
         self._coming: deque[Picture] = deque()
+        self._unseen: float | None = None  # when the viewer should have looked first, since they last did
         self._lock = threading.Lock()
 
     def put(self, pictures: Sequence[Picture]) -> None:
@@ -39,6 +40,8 @@ class Screen:
         with self._lock:
             self._forget_overdue()
             self._coming.extend(pictures)
+            if self._unseen is None and pictures:
+                self._unseen = max(pictures[0].due, self._clock())
         self._on_change()
 
     def take(self) -> tuple[Picture | None, float | None]:
@@ -51,12 +54,15 @@ class Screen:
             if wait > 0:
                 return None, wait
             self.shown += 1
-            return self._coming.popleft(), None
+            taken = self._coming.popleft()
+            self._unseen = self._coming[0].due if self._coming else None
+            return taken, None
 
     def clear(self) -> None:
         """Forget what was not shown: it never happened."""
         with self._lock:
             self._coming.clear()
+            self._unseen = None
 
     @property
     def waiting(self) -> int:
@@ -65,9 +71,9 @@ class Screen:
 
     @property
     def overdue(self) -> float:
-        """Seconds for which the next picture has been waiting for its viewer."""
+        """Seconds for which pictures have been waiting for a viewer who takes none."""
         with self._lock:
-            return max(0.0, self._clock() - self._coming[0].due) if self._coming else 0.0
+            return 0.0 if self._unseen is None else max(0.0, self._clock() - self._unseen)
 
     def _forget_overdue(self) -> None:
         now = self._clock()

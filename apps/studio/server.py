@@ -34,7 +34,7 @@ def application(studio: Studio, build: Callable[[], Starlette]) -> Guard:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         studio.start()
-        opening = asyncio.create_task(front.open())
+        opening = asyncio.create_task(_open(front, studio))
         yield
         opening.cancel()
         await asyncio.to_thread(studio.stop)
@@ -47,6 +47,12 @@ def application(studio: Studio, build: Callable[[], Starlette]) -> Guard:
     app.mount("/studio", StaticFiles(directory=studio.settings.static), "static")
     app.mount("/", front, "page")
     return Guard(app, studio.settings)
+
+
+async def _open(front: Front, studio: Studio) -> None:
+    """The page first: it is sooner there, and tells how the models are coming along."""
+    await front.open()
+    studio.shelf.start()
 
 
 def _live(app: FastAPI, studio: Studio) -> None:

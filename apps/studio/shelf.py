@@ -75,6 +75,13 @@ class Shelf:
         device = backend.pick_device(self._device)
         if self.arena is None:
             self.arena = sg.CachePool(budget=self._memory, device=device)
+        for other in self.slots.values():
+            if (
+                other.pipeline is not None
+                and other.name == slot.name
+                and "image" not in (other.tab, slot.tab)
+            ):
+                return other.pipeline
         # A video checkpoint is a world without actions, and a world's prompt can be changed while it runs.
         kind = sg.ImagePipeline if slot.tab == "image" else sg.WorldPipeline
         return kind.from_pretrained(slot.name, device=device, memory=self.arena)

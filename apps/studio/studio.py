@@ -42,9 +42,8 @@ class Studio:
         self._kernels: list[dict[str, Any]] | None = None
 
     def start(self) -> None:
-        """Begin to work and to load."""
+        """Begin to work."""
         self.worker.start()
-        self.shelf.start()
 
     def stop(self) -> None:
         """End every session and forget their files."""

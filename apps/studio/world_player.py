@@ -126,8 +126,7 @@ class WorldPlayer(Player):
         if self.recording is not None:
             self.recording.close()
             self.recording = None
-        self.closed = True
-        self.halt()
+        super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def record(self) -> dict[str, Any]:
@@ -207,10 +206,10 @@ class WorldPlayer(Player):
         self._lasts.pop()
         self._tempo.anchor()
         moment = branches.first.moment
+        self.outbox.say("undone", chunk=moment.index, undoable=branches.undoable)
         if self._lasts:
             facts = {"chunk": moment.index - 1, "frame": moment.frame - 1, "applied": []}
             self.screen.put([Picture(self._lasts[-1], facts)])
-        self.outbox.say("undone", chunk=moment.index, undoable=branches.undoable)
 
     def _fork(self, branches: Branches, words: Words) -> None:
         branches.fork()

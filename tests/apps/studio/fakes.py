@@ -1,0 +1,96 @@
+"""A studio without a browser: fake models for manners, tiny random worlds for pages, and a page that reads."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.testclient import TestClient, WebSocketTestSession
+
+from apps.studio.server import application
+from apps.studio.settings import StudioSettings
+from apps.studio.shelf import Shelf
+from apps.studio.studio import Studio
+from apps.studio.wire import unpack
+from streamgen.kv import Arena
+
+PATIENCE = 60.0  # seconds after which a test gives up; never the time that something takes
+ORDINARY = (
+    "model",
+    "started",
+    "readout",
+    "warning",
+    "stopped",
+)  # words that may come before the awaited ones
+
+
+@contextmanager
+def serving(
+    models: dict[str, Path], settings: StudioSettings | None = None, memory: str | None = None
+) -> Iterator[tuple[TestClient, Studio]]:
+    """A studio with these checkpoints loaded, without the Gradio page."""
+    shelf = Shelf({tab: str(folder) for tab, folder in models.items()}, memory, "cpu")
+    studio = Studio(settings or StudioSettings(), shelf)
+    with TestClient(application(studio, Starlette)) as client:
+        until(lambda: all(slot.state in ("ready", "failed") for slot in shelf.slots.values()))
+        yield client, studio
+
+
+def until(happened: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """Wait for it."""
+    end = time.monotonic() + seconds
+    while not (what := happened()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return what
+
+
+class Page:
+    """The other end of a live socket, as the scripts of the page behave."""
+
+    def __init__(self, socket: WebSocketTestSession) -> None:
+        self.socket = socket
+        self.notes: list[dict[str, Any]] = []
+
+    def ask(self, do: str, **words: Any) -> None:
+        self.socket.send_text(json.dumps({"do": do, **words}))
+
+    def picture(self, answer: bool = True) -> tuple[dict[str, Any], list[bytes]]:
+        """The next picture, and by default the answer that it was shown."""
+        while True:
+            message = self.socket.receive()
+            if message.get("bytes") is not None:
+                head, jpegs = unpack(message["bytes"])
+                if answer:
+                    self.ask("shown", picture=head["picture"])
+                return head, jpegs
+            self._keep(message)
+
+    def note(self, kind: str) -> dict[str, Any]:
+        """The next words of this kind; pictures on the way are answered. A refusal is not waited past."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            assert time.monotonic() < end, f"no {kind!r} came; these did: {self.notes}"
+            for place, note in enumerate(self.notes):
+                assert note["say"] in (kind, *ORDINARY) or kind in ORDINARY, f"instead of {kind!r}: {note}"
+                if note["say"] == kind:
+                    del self.notes[: place + 1]
+                    return note
+            message = self.socket.receive()
+            if message.get("bytes") is not None:
+                self.ask("shown", picture=unpack(message["bytes"])[0]["picture"])
+            else:
+                self._keep(message)
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        assert message["type"] == "websocket.send", f"the server closed: {message}"
+        self.notes.append(json.loads(message["text"]))
+
+
+def held(studio: Studio) -> int:
+    """Bytes that caches hold of the arena just now."""
+    arena: Arena = studio.shelf.arena
+    return studio.worker.call(lambda: arena.held).result(PATIENCE)
