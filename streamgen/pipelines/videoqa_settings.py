@@ -31,6 +31,8 @@ class Guidance:
     overall_after: str = "Context summary: {last}. "
 
     def __post_init__(self) -> None:
+        if not self.local.strip() or not self.overall.strip():
+            raise UsageError("guidance.local and guidance.overall are the texts that guide; give words.")
         for name in ("local_after", "overall_after"):
             if LAST not in getattr(self, name):
                 raise UsageError(f"guidance.{name} should say where the last question stands, with {LAST}.")
@@ -65,6 +67,10 @@ class VideoQASettings:
             raise UsageError(
                 f"fps {self.fps:g}, chunk {self.chunk}, budget {self.budget} and answer_tokens "
                 f"{self.answer_tokens} describe nobody who watches; give more than 0 each."
+            )
+        if not self.prompt.strip():
+            raise UsageError(
+                "The prompt before the video is empty; give at least a word: it is never forgotten."
             )
         if "{question}" not in self.question or "{question}" not in self.choice:
             raise UsageError("The templates 'question' and 'choice' should say where {question} stands.")

@@ -39,6 +39,8 @@ def test_settings_of_another_pipeline_are_refused(tmp_path: Path) -> None:
         ({"question": "what"}, "question"),
         ({"choice": "{question}"}, "options"),
         ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"prompt": " "}, "prompt"),
+        ({"guidance": {"local": ""}}, "guidance.local"),
         ({"colour": 1}, "unknown colour"),
         ({"guidance": {"local_after": "no place"}}, "last"),
     ],
