@@ -5,6 +5,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,10 +15,6 @@ COOKIE = "streamgen_token"
 REFUSED = 1008  # close code of RFC 6455
 NO_TOKEN = "This studio asks for a token; open the address that `streamgen demo` printed, with ?token= in it."
 ELSEWHERE = "This socket was opened by a page of another site, which may not play here."
-
-
-class UploadTooLargeError(Exception):
-    """More bytes came than may."""
 
 
 class Guard:
@@ -43,7 +40,7 @@ class Guard:
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a body that is too large: by its announced length, or when that many bytes have come."""
-        most, come, answered = self.settings.upload, 0, False
+        most, come = self.settings.upload, 0
         too_large = f"The upload is larger than {most} bytes, which is the most that this studio takes."
 
         async def counted() -> Message:
@@ -51,22 +48,14 @@ class Guard:
             message = await receive()
             come += len(message.get("body", b""))
             if come > most:
-                raise UploadTooLargeError
+                raise HTTPException(413, too_large)
             return message
 
-        async def noticed(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
         announced = Headers(scope=scope).get("content-length", "0")
-        try:
-            if announced.isdecimal() and int(announced) > most:
-                raise UploadTooLargeError
-            await self.app(scope, counted, noticed)
-        except UploadTooLargeError:
-            if not answered:
-                await _refuse(scope, receive, send, 413, too_large)
+        if announced.isdecimal() and int(announced) > most:
+            await _refuse(scope, receive, send, 413, too_large)
+        else:
+            await self.app(scope, counted, send)
 
     def _knows_token(self, scope: Scope, headers: Headers) -> bool:
         token = self.settings.token

@@ -57,6 +57,7 @@ class Link:
         self.mistakes = 0
         self._number = 0  # of the last picture
         self._under_way: Picture | None = None
+        self._last: tuple[str, int] | None = None  # why the session is to end, and the close code
 
     async def run(self) -> None:
         async with anyio.create_task_group() as both:
@@ -83,12 +84,17 @@ class Link:
                 self.mistakes += 1
                 self.player.outbox.say("refused", why=str(refusal))
                 if len(text or "") > LONGEST:
-                    await _refuse(self.socket, str(refusal), TOO_BIG)
-                    return
+                    await self._end(str(refusal), TOO_BIG)
                 if self.mistakes >= MOST_MISTAKES:
-                    why = f"{self.mistakes} messages were not understood. The last: {refusal}"
-                    await _refuse(self.socket, why, WRONG)
-                    return
+                    await self._end(
+                        f"{self.mistakes} messages were not understood. The last: {refusal}", WRONG
+                    )
+
+    async def _end(self, why: str, code: int) -> None:
+        """Only the writer sends, so that nothing comes after the end or cuts it short."""
+        self._last = (why, code)
+        self.changed.set()
+        await anyio.sleep_forever()
 
     def _hear(self, message: str | bytes) -> None:
         words = read(message)
@@ -102,7 +108,7 @@ class Link:
         self.changed.set()
 
     async def _write(self) -> None:
-        while not (self.player.outbox.overrun or self.player.closed):
+        while self._last is None:
             self.changed.clear()
             picture, wait = (None, None) if self._under_way is not None else self.player.screen.take()
             # Taken after the picture, sent before it: words come first.
@@ -111,9 +117,13 @@ class Link:
             if picture is not None:
                 await self._send(picture)
                 continue
-            await wait_for(self.changed, wait)
-        silent = "This page does not read what it is told."
-        await _refuse(self.socket, "The session has ended." if self.player.closed else silent, WRONG)
+            if self.player.closed:
+                self._last = ("The session has ended.", WRONG)
+            elif self.player.outbox.overrun:
+                self._last = ("This page does not read what it is told.", WRONG)
+            else:
+                await wait_for(self.changed, wait)
+        await _refuse(self.socket, *self._last)
 
     async def _send(self, picture: Picture) -> None:
         self.studio.worker.wake()

@@ -1,4 +1,4 @@
-"""A studio without a browser: fake models for manners, tiny random worlds for pages, and a page that reads."""
+"""A studio without a browser: tiny random worlds, and the other end of their sockets."""
 
 import json
 import time

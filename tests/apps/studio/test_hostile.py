@@ -147,11 +147,13 @@ def test_no_file_outside_can_be_read(small: tuple[TestClient, Studio], path: str
 
 
 def test_an_upload_that_is_too_large_is_refused(small: tuple[TestClient, Studio]) -> None:
-    client, _ = small
-    answer = client.post("/say/nobody-at-all-0123", content=b"x" * 2000)
-    assert (answer.status_code, "1000 bytes" in answer.text) == (413, True)
-    unannounced = client.post("/say/nobody-at-all-0123", content=(b"x" * 600 for _ in range(3)))
-    assert unannounced.status_code == 413
+    client, studio = small
+    with client.websocket_connect("/live/world"):
+        [key] = studio.players
+        announced = client.post(f"/say/{key}", content=b"x" * 2000)
+        unannounced = client.post(f"/say/{key}", content=(b"x" * 600 for _ in range(3)))
+    for answer in (announced, unannounced):
+        assert (answer.status_code, "1000 bytes" in answer.text) == (413, True)
 
 
 def test_a_page_of_another_site_may_not_open_a_socket_or_post(small: tuple[TestClient, Studio]) -> None:
