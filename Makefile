@@ -1,4 +1,4 @@
-# make demo: a first video.  make test: everything CI checks.  `make help` lists the rest.
+# make demo: a first video, world and picture.  make test: everything CI checks.  `make help` lists the rest.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-VIDEO  ?= runs/demo.mp4
+DEMO   ?= runs/demo
 PROMPT ?= a hero in a red coat walks east through snow at night
 
 # One thread a process: small models lose more to waiting threads than they win.
@@ -31,10 +31,14 @@ $(STAMP): pyproject.toml setup.py requirements/constraints-cpu.txt
 	      $(BIN)/python -m pip install -q -c requirements/constraints-cpu.txt -e '.[dev]'; fi
 	@touch $@
 
-demo: venv  ## write a video from the bundled checkpoint and say where it is
-	@mkdir -p $(dir $(VIDEO))
-	@$(BIN)/streamgen video "$(PROMPT)" --seconds 6 --scale 6 -y -o $(VIDEO)
-	@echo "Your video: $(abspath $(VIDEO))"
+demo: venv  ## make a video, a played world and pictures from the bundled checkpoints, and say where they are
+	@mkdir -p $(DEMO)
+	@$(BIN)/streamgen video "$(PROMPT)" --seconds 6 --scale 6 -y -o $(DEMO)/video.mp4
+	@$(BIN)/streamgen world lake -p "a hero in a blue coat in a meadow at dusk" --actions "d*16,s*16,a*12,none*4" \
+	 --prompt-at 3s:"a hero in a blue coat through snow at night" --scale 6 -y -o $(DEMO)/world.mp4
+	@$(BIN)/streamgen replay $(DEMO)/world.mp4.json --scale 6 -y -o $(DEMO)/world-again.mp4
+	@$(BIN)/streamgen image 0 1 2 3 4 5 6 7 8 9 --count 8 --seed 1 --scale 2 -y -o $(DEMO)/digits.png
+	@echo "A video, a world under keys, the same world replayed, and digits: $(abspath $(DEMO))"
 
 check: venv  ## format, lint, types and import rules
 	$(BIN)/ruff format --check .
@@ -43,10 +47,10 @@ check: venv  ## format, lint, types and import rules
 	$(BIN)/lint-imports
 
 test: check  ## everything CI runs; ends with pytest's summary
-	@command -v ffmpeg >/dev/null || { test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null; } || \
-	 { echo "Installing ffmpeg for the piping tests."; \
-	   { apt-get update -qq && apt-get install -y -qq --no-install-recommends ffmpeg; } >/dev/null 2>&1 || \
-	   echo "ffmpeg could not be installed; its tests will be skipped."; }
+	@test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { command -v ffmpeg && command -v chromium; } >/dev/null || \
+	 { echo "Installing ffmpeg for the piping tests and chromium for the studio's."; \
+	   { apt-get update -qq && apt-get install -y -qq --no-install-recommends ffmpeg chromium; } >/dev/null 2>&1 || \
+	   echo "ffmpeg or chromium could not be installed; their tests will be skipped."; }
 	$(BIN)/python -m pytest -q --cov --cov-report=term --cov-fail-under=95
 
 format: venv  ## let ruff rewrite what it can
