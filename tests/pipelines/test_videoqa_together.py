@@ -16,7 +16,7 @@ def test_a_world_is_watched_while_it_is_played_and_one_arena_accounts_for_both(
     arena = Arena("64MiB")
     world = sg.WorldPipeline.from_pretrained(world_folder(), memory=arena)
     qa = VideoQAPipeline.from_pretrained(checkpoint(tmp_path / "qa"), memory=sg.Hermes(48), arena=arena)
-    with world.start(prompt="a walk", seed=1) as played, qa.open() as session:
+    with world.start(prompt="a hero walks", seed=1) as played, qa.open() as session:
         chunks = (played.step() for _ in range(6))
         seen = [one.time for one in session.watch(chunks, rate=2)]
         held = dict(arena.report())
