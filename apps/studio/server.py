@@ -101,7 +101,7 @@ def _numbers(app: FastAPI, studio: Studio, front: Front) -> None:
 
     @app.get("/kernels")
     async def kernels() -> Response:
-        return JSONResponse(await asyncio.wrap_future(studio.kernels()))
+        return JSONResponse(await asyncio.to_thread(studio.kernels))
 
     @app.get("/openings/{tab}/{name}.png")
     async def opening(tab: str, name: str) -> Response:

@@ -57,7 +57,7 @@ class Shelf:
 
     def load(self) -> None:
         """Load every model that is not there yet."""
-        for slot in self.slots.values():
+        for slot in [slot for slot in self.slots.values() if slot.state == "waiting"]:
             began = time.monotonic()
             self._tell(slot, "loading")
             try:

@@ -39,6 +39,7 @@ class Studio:
         self.folder = Path(tempfile.mkdtemp(prefix="streamgen-studio-"))
         self._listeners: dict[Player, Callable[[], None]] = {}
         self._lock = threading.Lock()
+        self._trying = threading.Lock()
         self._kernels: list[dict[str, Any]] | None = None
 
     def start(self) -> None:
@@ -107,17 +108,15 @@ class Studio:
             }
         )
 
-    def kernels(self) -> "Future[list[dict[str, Any]]]":
-        """Every attention kernel with its self-test; tried once."""
-        return self.worker.call(self._describe_kernels)
-
-    def _describe_kernels(self) -> list[dict[str, Any]]:
+    def kernels(self) -> list[dict[str, Any]]:
+        """Every attention kernel with its self-test, tried once. It takes its time and touches no session."""
         from streamgen.attention.report import describe_kernels
 
-        if self._kernels is None:
-            device = None if self.shelf.arena is None else self.shelf.arena.device.partition(":")[0]
-            self._kernels = [asdict(report) for report in describe_kernels(device)]
-        return self._kernels
+        with self._trying:
+            if self._kernels is None:
+                device = None if self.shelf.arena is None else self.shelf.arena.device.partition(":")[0]
+                self._kernels = [asdict(report) for report in describe_kernels(device)]
+            return self._kernels
 
     def _admit(self, player: Player, key: str | None) -> None:
         if len(self.players) >= self.settings.sessions:

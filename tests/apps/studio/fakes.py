@@ -29,10 +29,13 @@ ORDINARY = (
 
 @contextmanager
 def serving(
-    models: dict[str, Path], settings: StudioSettings | None = None, memory: str | None = None
+    models: dict[str, Path],
+    settings: StudioSettings | None = None,
+    memory: str | None = None,
+    shelf: Shelf | None = None,
 ) -> Iterator[tuple[TestClient, Studio]]:
-    """A studio with these checkpoints loaded, without the Gradio page."""
-    shelf = Shelf({tab: str(folder) for tab, folder in models.items()}, memory, "cpu")
+    """A studio with these checkpoints loaded, or with a shelf of its own, without the Gradio page."""
+    shelf = shelf or Shelf({tab: str(folder) for tab, folder in models.items()}, memory, "cpu")
     studio = Studio(settings or StudioSettings(), shelf)
     with TestClient(application(studio, Starlette)) as client:
         until(lambda: all(slot.state in ("ready", "failed") for slot in shelf.slots.values()))

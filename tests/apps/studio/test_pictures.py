@@ -1,20 +1,24 @@
 """Pictures scale by scale over the live socket, on a tiny random model."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from apps.studio.shelf import Shelf, Slot
 from apps.studio.studio import Studio
+from streamgen.kv import Arena
 from tests.apps.studio.fakes import Page, held, serving, until
 from tests.pipelines import image_models
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TestClient, Studio]]:
-    folder: Path = image_models.folder(tmp_path_factory.mktemp("pictures"))
-    with serving({"image": folder}) as both:
+def served() -> Iterator[tuple[TestClient, Studio]]:
+    shelf = Shelf({})
+    shelf.arena = Arena()
+    pipeline = image_models.make_pipeline(memory=shelf.arena)
+    shelf.slots["image"] = Slot("image", "tiny", "ready", pipeline=pipeline)
+    with serving({}, shelf=shelf) as both:
         yield both
 
 
@@ -31,7 +35,7 @@ def test_a_batch_grows_scale_by_scale_and_gives_its_pages_back(served: tuple[Tes
             heads.append(head)
         assert [head["scale"] for head in heads] == list(range(len(heads[0]["patches"])))
         assert heads[-1]["seeds"] == [4, 5]
-        assert heads[-1]["labels"] == [classes[0], "no class"]
+        assert heads[-1]["labels"] == ["zero", "no class"]
         until(lambda: held(studio) == 0)
 
 
