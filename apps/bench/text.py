@@ -23,7 +23,7 @@ def run(
     json_output: bool = False,
     size: str = "mid",
     rounds: int = 3,
-    page_size: int = 8,
+    page_size: int = 4,
     attention: str = "auto",
     objective: Objective | None = None,
     part: str = "all",

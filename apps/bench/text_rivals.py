@@ -28,12 +28,12 @@ class Size:
 
     layers: int = 8
     draft_layers: int = 1
-    width: int = 640
-    inner: int = 1728
-    heads: int = 10
-    kv_heads: int = 5
-    vocabulary: int = 8192
-    prefix: int = 512
+    width: int = 512
+    inner: int = 1408
+    heads: int = 8
+    kv_heads: int = 4
+    vocabulary: int = 4096
+    prefix: int = 496
     own: int = 16  # prompt tokens after the prefix
     tokens: int = 32
     streams: int = 16

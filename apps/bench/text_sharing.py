@@ -86,13 +86,14 @@ def measure(kind: str, trace: Trace, page_size: int, prefix: int = 0, **wish: An
         engine = pipe.open(requests)
         shares, fills, copies, peak, alone_peak, before = [], [], [], 0, 0, 0
         while engine.busy:
+            texts = len(pool.caches)
             engine.step()
             counters = pool.counters()
             alone = sum(-(-cache.tokens // page_size) for cache in pool.caches)
             if alone:
                 shares.append(1 - counters.used / alone)
                 fills.append(counters.fill)
-                copies.append((counters.copies - before) / len(pool.caches))
+                copies.append((counters.copies - before) / max(texts, len(pool.caches)))
             before = counters.copies
             peak, alone_peak = max(peak, counters.used), max(alone_peak, alone)
         page_bytes = pool.geometry.page_bytes

@@ -139,7 +139,7 @@ def each_layer(
     attends = []
     for layers in zip(*[stage.layers() for stage in stages], strict=True):
         views = tuple(layer.view for layer in layers)
-        key = tuple(id(view) for view in views)
+        key = tuple(map(id, views))
         if key not in done:
             group = _group(stages, views, q_heads, layers[0].k)
             done[key] = group, prepare(group)

@@ -122,7 +122,7 @@ def bench_text(
     part: Annotated[str, typer.Option(help="all, speed or sharing.")] = "all",
     size: Annotated[str, typer.Option(help="Of the random weights: mid, or tiny for a look.")] = "mid",
     rounds: Annotated[int, typer.Option(help="Timed rounds; the median counts.")] = 3,
-    page_size: Annotated[int, typer.Option(help="Tokens of a page where sharing is measured.")] = 8,
+    page_size: Annotated[int, typer.Option(help="Tokens of a page where sharing is measured.")] = 4,
     first: Annotated[float, typer.Option(help="Objective: seconds to the first token.")] = 10.0,
     gap: Annotated[float, typer.Option(help="Objective: seconds between later tokens.")] = 1.0,
     attention: Annotated[str, typer.Option(help="Attention kernel.")] = "auto",

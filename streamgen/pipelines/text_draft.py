@@ -18,7 +18,7 @@ from streamgen.pipelines.text_samples import Proposal
 from streamgen.sampling.tree import TokenTree, depth_first, merge, padded
 from streamgen.sampling.tree_growth import grow_drawn, grow_likeliest
 
-CATCH_UP = 64  # tokens of a text that a draft model reads at a time
+CATCH_UP = 128  # tokens of a text that a draft model reads at a time
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Drafter:
         while len(one.tokens) - past.length > CATCH_UP:
             with memory.passing([past], [one.tokens[past.length : past.length + CATCH_UP]], last=1) as answer:
                 answer.commit()
+            memory.publish(past, one.tokens)  # others may begin alike
         return past
 
     def _grow(self, number: int, asking: Sequence[Asking], pasts: Sequence[Past]) -> list["_Grown"]:

@@ -17,7 +17,8 @@ from streamgen.kv.swap import Swapped
 from streamgen.pipelines.text_beams import Beams
 from streamgen.pipelines.text_chunk import TextChunk
 from streamgen.pipelines.text_draft import Asking, Drafter
-from streamgen.pipelines.text_memory import Pass, Past, TextMemory, park, unpark
+from streamgen.pipelines.text_memory import Pass, Past, TextMemory
+from streamgen.pipelines.text_parking import park, unpark
 from streamgen.pipelines.text_samples import Proposal, Samples, Text
 from streamgen.sampling.tree import TokenTree, padded
 
@@ -62,6 +63,7 @@ class Engine:
     drafter: Drafter | None = None
     running: list[Group] = field(default_factory=list)  # in the order in which they came
     parked: deque[_Parked] = field(default_factory=deque)
+    _owed: bool = False  # a step that was put off for first tokens
 
     def __iter__(self) -> Iterator[TextChunk]:
         try:
@@ -76,12 +78,18 @@ class Engine:
         return bool(self.waiting or self.running or self.parked)
 
     def step(self) -> list[TextChunk]:
-        """One chunk of every prompt that is being read, then one step of every text that is being written."""
+        """One chunk of every prompt that is being read, one step of every text that is being written.
+
+        First tokens do not wait for the others' next ones; those follow in the next step at the latest.
+        """
         self._resume()
         self._admit()
         groups = list(self.running)
         self._read()
-        self._write()
+        begun = any(group.news for group in groups)
+        if self._owed or not begun:
+            self._write()
+        self._owed = begun and not self._owed
         self.running = [group for group in self.running if group.pasts()]
         news = [chunk for group in groups for chunk in group.news]
         for group in groups:
@@ -182,6 +190,8 @@ class Engine:
         nodes = max((len(proposal.tree) for proposal in trees.values()), default=1)
 
         def rows(group: Group) -> list[Row]:
+            if nodes == 1:
+                return [(text.past, text.tokens[-1:], None) for text in group.texts]
             return [(text.past, *padded(trees[text].tree, nodes)) for text in group.texts]
 
         with self._passing(writing, rows) as passed:

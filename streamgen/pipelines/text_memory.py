@@ -14,18 +14,17 @@ import torch
 from torch import Tensor
 
 from streamgen.attention.check import checked
-from streamgen.attention.contract import Attend, Need
+from streamgen.attention.contract import Attend, Kernel, Need, mask_kind
 from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
 from streamgen.kv.cache import KVCache
-from streamgen.kv.errors import OutOfPagesError
 from streamgen.kv.geometry import Geometry
 from streamgen.kv.masks import Causal, Mask, Tree
 from streamgen.kv.pool import PagePool
 from streamgen.kv.prefix import PrefixIndex
 from streamgen.kv.retention import KeepAll, SinkWindow
 from streamgen.kv.stage import Stage
-from streamgen.kv.swap import Swapped, swap_in, swap_out
+from streamgen.kv.swap import Swapped
 from streamgen.models.lm import LanguageModel
 
 PAGE_SIZE = 16
@@ -106,6 +105,7 @@ class Pass:
         for number, (past, stages) in enumerate(zip(self.pasts, self.stages, strict=True)):
             kept = None if keep is None else keep[number]
             count = stages[0].tokens if kept is None else len(kept)
+            kept = None if count == stages[0].tokens else kept
             for stage in stages:
                 stage.commit(kept)
             past.length += count
@@ -147,6 +147,7 @@ class TextMemory:
         self.attention = attention
         self.page_size = page_size
         self._version = 0
+        self._kernels: dict[tuple[object, ...], Kernel] = {}
         groups = []
         with ExitStack() as undo:
             for window, layers, geometry, pages in pools_of(model, tokens, texts, staged, page_size, slack):
@@ -267,25 +268,22 @@ class TextMemory:
         by_layer: dict[int, Attend] = {}
         for number, group in enumerate(self.groups):
             mine = [row[number] for row in stages]
-            need = Need.of(mine, self.model.q_heads, self.model.softcap)
-            kernel = checked(self.attention, need)
+            kernel = self._kernel(mine)
             by_layer |= dict(zip(group.layers, kernel.plan(mine, self.model.q_heads), strict=True))
         return [by_layer[layer] for layer in range(self.model.layers)]
 
-
-def park(pasts: Sequence[Past]) -> list[Swapped]:
-    """Move texts that share pages to host memory together, each shared page once."""
-    columns = zip(*[past.caches for past in pasts], strict=True)
-    return [swap_out(caches) for caches in columns]
-
-
-def unpark(memory: TextMemory, parked: Sequence[Swapped]) -> None:
-    """Bring them back into every group or into none."""
-    for group, swapped in zip(memory.groups, parked, strict=True):
-        if len(swapped.stored) > group.pool.pages.free:
-            raise OutOfPagesError(
-                f"{len(swapped.stored)} pages come back and {group.pool.pages.free} are free; wait for a "
-                "text to end, or build the memory for more tokens."
-            )
-    for swapped in parked:
-        swap_in(swapped)
+    def _kernel(self, stages: Sequence[Stage]) -> Kernel:
+        """The kernel for a pass; asked anew only when its shape changes by more than a token."""
+        [views] = zip(*[stage.views for stage in stages], strict=True)
+        visible = max(view.past + view.tokens for view in views)
+        shape = (
+            tuple(mask_kind(stage.mask, view) for stage, view in zip(stages, views, strict=True)),
+            views[0].tokens,
+            visible.bit_length(),
+            max(len(view.runs) for view in views),
+            all(view.pages is not None for view in views),
+        )
+        if shape not in self._kernels:
+            need = Need.of(stages, self.model.q_heads, self.model.softcap)
+            self._kernels[shape] = checked(self.attention, need)
+        return self._kernels[shape]

@@ -10,7 +10,8 @@ from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
 from streamgen.kv.errors import OutOfPagesError
 from streamgen.models.lm import LanguageModel
-from streamgen.pipelines.text_memory import Past, TextMemory, park, unpark
+from streamgen.pipelines.text_memory import Past, TextMemory
+from streamgen.pipelines.text_parking import park, unpark
 from tests.models import lms
 
 W = 8

@@ -63,6 +63,8 @@ class _SdpaAttend:
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self.memory.refuse_other_queries(q, self.reached.kind)
         self.memory.write(k, v)
+        if self.memory.batch == 1:
+            return self._one(q[0], 0).unsqueeze(0)
         return stack([self._one(q[index], index) for index in range(self.memory.batch)])
 
     def store(self, k: Tensor, v: Tensor) -> None:
