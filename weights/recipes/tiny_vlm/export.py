@@ -51,7 +51,7 @@ def export(weights: Path, to: Path) -> None:
     net = model(len(words))
     net.load_state_dict(load_file(weights))
     net.to(torch.bfloat16).save_pretrained(to, safe_serialization=True)
-    words.save_pretrained(to)
+    words.save_pretrained(to, save_jinja_files=False)
     for name, facts in PROCESSORS.items():
         (to / name).write_text(json.dumps(facts, indent=1) + "\n")
     (to / "streamgen.json").write_text(json.dumps(SETTINGS, indent=1) + "\n")
