@@ -33,5 +33,6 @@ def test_more_samples_share_more_of_a_prompt_and_copy_one_page_each_and_step_at_
 
 def test_a_shared_prefix_is_stored_and_computed_once() -> None:
     prefixed = measure("prefix", Trace(requests=4, prompt=16, output=8), 4, prefix=80)
-    assert prefixed.saved > 0.5 and prefixed.prompt_tokens_saved > 0.5
+    assert prefixed.peak_bytes < prefixed.unshared_peak_bytes / 2  # four texts, 80 of about 100 tokens
+    assert prefixed.saved > 0.3 and prefixed.prompt_tokens_saved > 0.5
     assert prefixed.fill > 0.96
