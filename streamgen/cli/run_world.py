@@ -89,7 +89,7 @@ def _pipeline(place: Place) -> "WorldPipeline":
     dtype = None if place.dtype is None else getattr(torch, place.dtype)
     with backend.refusals(place.attention):
         return WorldPipeline.from_pretrained(
-            place.model if Path(place.model) == place.folder else place.folder,
+            place.model,
             device=device,
             dtype=dtype,
             attention=place.attention,

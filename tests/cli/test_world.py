@@ -166,3 +166,10 @@ def test_a_world_begins_from_an_opening_of_its_model(
     assert list(sg.WorldPipeline.from_pretrained(model).openings) == ["dune"]
     done = command("world", "dunes", *asked, "-o", "none")
     assert done.code == 2 and "openings: dune" in done.said
+
+
+def test_a_log_names_a_bundled_model_and_no_folder_of_this_machine(command: Command, tmp_path: Path) -> None:
+    done = command("world", "-p", "a hero in snow", "--chunks", "1", "--seed", "1", "-o", "a.mp4")
+    assert done.code == 0, done.said
+    assert json.loads((tmp_path / "a.mp4.json").read_text())["model"] == "tiny-world"
+    assert "tiny-world" in done.said

@@ -28,6 +28,7 @@ from .muon import Muon
 from .text import LENGTH, encoder, tokenizer
 
 FRAMES, CLIPS, RATE = 12, 4, 3e-3
+TEXTURE = 0.2  # the typical step between neighbouring latent cells
 
 
 class Student(nn.Module):
@@ -104,17 +105,21 @@ def loss(
     own: int,
     rng: torch.Generator,
     pure: float = 1 / 6,
-    even: float = 0.0,
+    even: bool = False,
 ) -> Tensor:
     """The weighted error of x0; `own` times over, the history becomes the model's own prediction.
 
-    `even`: how far frames of little contrast, such as those at night, are made to count like bright ones.
+    `even`: the ground's texture is faint at night and in fog; there it counts more, and the noise of the
+    history, which would drown it, is as faint.
     """
     x0 = codec.latents(data.frames)
     t = draw_times(data.alone, rng, pure)
     view = past(student.video, data.late, data.alone, FRAMES)
     rows = student.rows(tokens, data.words)
     level = torch.rand(t.shape, generator=rng) * 0.2 * (torch.rand(t.shape, generator=rng) < 0.8)
+    texture = (x0[..., 1:] - x0[..., :-1]).abs().flatten(2).median(-1).values  # [B, F]
+    if even:
+        level = level * (texture / TEXTURE).clamp(0.1, 1)
     history = x0 + level[..., None, None, None] * torch.randn(x0.shape, generator=rng)
     prompt = torch.stack((data.prompt if data.heard is None else data.heard, data.prompt))
     for _ in range(own):
@@ -126,9 +131,9 @@ def loss(
         swap[data.late, 0] = False
         history = torch.where(swap[..., None, None, None], made, history)
     guess = predict(student.video, history, _noised(x0, t, rng), t, rows, prompt, view, data.acts)
-    spread = x0.var((-2, -1)).sum(-1)  # [B, F]
-    alike = (spread.mean() / spread.clamp_min(1e-3)).clamp(0.25, 6) ** even
-    w = (weight(data, t) * alike[..., None, None])[:, :, None]
+    w = weight(data, t)[:, :, None]
+    if even:
+        w = w * (TEXTURE / texture.clamp_min(1e-3)).clamp(0.5, 6)[..., None, None, None]
     return ((guess - x0) ** 2 * w).sum() / (w.sum() * CHANNELS)
 
 

@@ -19,7 +19,6 @@ from ..tiny_video.data import Batch
 from ..tiny_video.train import CLIPS, FRAMES, Run, loss, options, train
 from .data import ACTIONS, batch
 
-EVEN = 0.7  # night and fog have little contrast, and would be learned last
 PURE = 0.3  # share of frames at pure noise: two steps begin there half of the time
 BUNDLED = Path(__file__).parents[2] / "tiny-video"
 
@@ -49,7 +48,7 @@ class WorldRun(Run):
     def value(self, data: Batch, rng: torch.Generator) -> Tensor:
         part = self.spent / self.minutes
         own = (1 if part < 0.8 else 2) if part > 0.33 and self.step % 2 == 0 else 0
-        return loss(self.student, self.codec, self.tokens, data, own, rng, PURE, EVEN)
+        return loss(self.student, self.codec, self.tokens, data, own, rng, PURE, even=True)
 
 
 def main() -> None:
