@@ -26,6 +26,11 @@ def clip(tmp_path: Path) -> Path:
     return clips.write(tmp_path / "clip.mkv", clips.numbered(20))
 
 
+def obey_ctrl_c() -> None:
+    """Tests may run in a background job, whose children would ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """The command, running in an empty folder."""
@@ -39,6 +44,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=obey_ctrl_c,
         )
         running.append(process)
         return process
