@@ -232,7 +232,10 @@ def test_ctrl_c_leaves_a_hanging_source_within_two_seconds(scheme: str) -> None:
             f"next(read('{scheme}://127.0.0.1:{server.port}/x', timeout=60))"
         )
         with subprocess.Popen(
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also in a background job
         ) as process:
             assert process.stdout is not None and process.stderr is not None
             process.stdout.readline()
