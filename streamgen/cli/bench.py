@@ -82,20 +82,39 @@ def bench_world(
 
 @app.command("ask")
 def bench_ask(
+    context: typer.Context,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="A bundled name or a folder; random weights by default."),
+        typer.Option(
+            "--model", "-m", help="A bundled name or a folder; random weights, or tiny-vlm for --accuracy."
+        ),
     ] = None,
     size: Annotated[str, typer.Option(help="Of the random weights: mid, or tiny for a look.")] = "mid",
     budget: Annotated[
-        int | None, typer.Option(help="Video tokens a layer keeps; the model's by default.")
+        int | None,
+        typer.Option(
+            help="Video tokens a layer keeps; the model's by default, a quarter and a half for --accuracy."
+        ),
     ] = None,
     beyond: Annotated[int, typer.Option(help="Chunks that come when the budget is full.")] = 20,
     dtype: Annotated[str, _DTYPE] = "both",
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy", help="How often each memory is right, instead of how fast it is.")
+    ] = False,
+    stories: Annotated[
+        int, typer.Option(help="For --accuracy: stories of each length, 8 questions each.")
+    ] = 50,
+    frames: Annotated[
+        list[int] | None, typer.Option(help="For --accuracy: frames of a story; 48 and 72 by default.")
+    ] = None,
     attention: Annotated[str, typer.Option(help="Attention kernel.")] = "auto",
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Compare memories of a watched video: time of a chunk and of a first token, bytes, tokens."""
+    """Compare memories of a watched video: times of a chunk and a first token, bytes, tokens; or accuracy."""
+    _one_measurement(context, accuracy)
+    if accuracy:
+        _accuracy(model or "tiny-vlm", budget, stories, frames or [48, 72], attention, as_json)
+        return
     _check(dtype)
     if size not in ("mid", "tiny") or beyond < 3 or (budget is not None and budget < 1):
         raise UsageError(
@@ -113,6 +132,37 @@ def bench_ask(
         dtype=dtype,
         budget=budget,
         beyond=beyond,
+        attention=attention,
+    )
+
+
+def _one_measurement(context: typer.Context, accuracy: bool) -> None:
+    """Refuse options of the one measurement where the other was asked for."""
+    foreign = ("size", "beyond", "dtype") if accuracy else ("stories", "frames")
+    sources = {name: context.get_parameter_source(name) for name in foreign}
+    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        where, mend = ("with", "leave one of them out") if accuracy else ("without", "give --accuracy, too")
+        raise UsageError(f"--{given[0]} has no meaning {where} --accuracy; {mend}.")
+
+
+def _accuracy(
+    model: str, budget: int | None, stories: int, frames: list[int], attention: str, as_json: bool
+) -> None:
+    if stories < 1 or min(frames) < 16 or (budget is not None and budget < 1):
+        raise UsageError(
+            f"--stories {stories} --frames {min(frames)} --budget {budget} measures nothing; give 1 story or "
+            "more, of 16 frames or more, and a budget of at least a chunk's tokens."
+        )
+    from streamgen.cli import backend
+
+    backend.quieten_libraries()
+    import_module("streamgen_apps.bench.accuracy").run(
+        json_output=as_json,
+        model=model,
+        frames=frames,
+        stories=stories,
+        budget=budget,
         attention=attention,
     )
 

@@ -10,8 +10,10 @@ answers come from stock transformers, where the whole story and one question are
 
 import argparse
 import json
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ import torch
 from transformers import AutoTokenizer, LlavaOnevisionForConditionalGeneration
 
 from streamgen.pipelines.videoqa import VideoQAPipeline
-from streamgen.pipelines.videoqa_memory import NAMES, named
+from streamgen.pipelines.videoqa_memory import NAMES, Memory, named
 
 from ..world.scene import Frames
 from .questions import NOW, PAST, WORDINGS, Asked, Quiz
@@ -62,29 +64,50 @@ def stock(folder: Path, dtype: torch.dtype = torch.float32) -> Answer:
     return answer
 
 
+@dataclass(frozen=True)
+class Sitting:
+    """One story that a session watched, and was asked about at its end."""
+
+    said: list[str]
+    firsts: list[float]  # CPU seconds to the first token of each answer: fork, question, token
+    bytes_held: int  # keys and values of what was remembered, prompt included
+
+
+def sit(pipe: VideoQAPipeline, memory: Memory | None, frames: Frames, questions: list[str]) -> Sitting:
+    """Watch chunk by chunk with this memory (None: the pipeline's own), then answer each question."""
+    said, firsts = [], []
+    with pipe.open(memory=memory, steer=False) as session:
+        for _ in session.watch((frame, t / FPS) for t, frame in enumerate(frames)):
+            pass
+        for question in questions:
+            pieces, began = session.ask(question), time.process_time()
+            first = next(pieces, "")
+            firsts.append(time.process_time() - began)
+            said.append(first + "".join(pieces))
+        return Sitting(said, firsts, session.stats.bytes_held)
+
+
 def streamed(folder: Path, memory: str, budget: int | None) -> Answer:
     """Answers of the product's pipeline, which watches chunk by chunk and keeps `budget` video tokens."""
     pipe = VideoQAPipeline.from_pretrained(folder, memory=named(memory, budget))
+    return lambda frames, questions: sit(pipe, None, frames, questions).said
 
-    def answer(frames: Frames, questions: list[str]) -> list[str]:
-        with pipe.open(steer=False) as session:
-            for _ in session.watch((frame, t / FPS) for t, frame in enumerate(frames)):
-                pass
-            return ["".join(session.ask(question)) for question in questions]
 
-    return answer
+def shares(right: Mapping[str, list[bool]]) -> dict[str, float]:
+    """Shares of right answers by kind; and means over all kinds, over those about now and the past."""
+    by_kind = {kind: float(np.mean(right[kind])) for kind in WORDINGS}
+    groups = {"now": NOW, "past": PAST, "all": tuple(WORDINGS)}
+    return by_kind | {g: float(np.mean([by_kind[k] for k in kinds])) for g, kinds in groups.items()}
 
 
 def score(answer: Answer, frames: int, stories: int, seed: int = 0) -> dict[str, float]:
-    """Shares of right answers by kind; and means over all kinds, over those about now and the past."""
+    """`shares` of what is answered after stories of this length."""
     right: dict[str, list[bool]] = defaultdict(list)
     for pictures, asked in exam(frames, stories, seed):
         said = answer(pictures, [one.question for one in asked])
         for one, words in zip(asked, said, strict=True):
             right[one.kind].append(words == one.answer)
-    shares = {kind: float(np.mean(right[kind])) for kind in WORDINGS}
-    groups = {"all": tuple(WORDINGS), "now": NOW, "past": PAST}
-    return shares | {g: float(np.mean([shares[k] for k in kinds])) for g, kinds in groups.items()}
+    return shares(right)
 
 
 def main() -> None:
@@ -100,8 +123,8 @@ def main() -> None:
     chosen, budget = options.memory, options.budget
     answer = streamed(options.model, chosen, budget) if chosen else stock(options.model)
     for frames in options.frames:
-        shares = score(answer, frames, options.stories, options.seed)
-        print(frames, json.dumps({k: round(v, 3) for k, v in shares.items()}), flush=True)
+        found = score(answer, frames, options.stories, options.seed)
+        print(frames, json.dumps({k: round(v, 3) for k, v in found.items()}), flush=True)
 
 
 if __name__ == "__main__":
