@@ -75,13 +75,10 @@ def test_keys_are_obeyed_and_the_land_is_kept_after_a_switch(pipe: "sg.WorldPipe
     made = _turns(pipe, mode)
     obeys = np.concatenate([obeyed(turn.frames[BEFORE:], turn.played[BEFORE:]) for turn in made])
     assert obeys.mean() >= 0.95
-    kept, true = (np.mean([layout(turn) for turn in turned]) for turned in (made, map(simulated, made)))
-    assert kept >= 0.75 * true
-
-
-def test_a_cut_keeps_no_land(pipe: "sg.WorldPipeline") -> None:
-    """So the measure of the land can fail."""
-    assert np.mean([layout(turn) for turn in _turns(pipe, "cut")]) < 0.6
+    land = [np.mean([layout(turn) for turn in turned]) for turned in (made, map(simulated, made))]
+    unrelated = np.mean([layout(turn) for turn in _turns(pipe, "cut")])
+    assert unrelated < 0.4  # after a cut the land is another one
+    assert land[0] - unrelated >= 0.5 * (land[1] - unrelated)
 
 
 @pytest.mark.parametrize("name", ["meadow", "desert", "snow", "volcano"])
