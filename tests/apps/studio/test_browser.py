@@ -69,11 +69,11 @@ def test_a_key_held_for_three_seconds_moves_the_world_and_leaving_frees_its_page
     page.wait_for_selector("studio-world[tab=world][data-frame]")
     before = page.locator("studio-world[tab=world] canvas").screenshot()
     page.keyboard.down("KeyD")
-    page.wait_for_selector("studio-world[tab=world] .s-cap.KeyD.held", timeout=2000)
+    page.wait_for_selector("studio-world[tab=world] .s-cap.KeyD.held")
     page.wait_for_timeout(3000)
     page.wait_for_selector("studio-world[tab=world] .s-cap.KeyD.applied")
     page.keyboard.up("KeyD")
-    page.wait_for_selector("studio-world[tab=world] .s-cap.KeyD:not(.held)", timeout=2000)
+    page.wait_for_selector("studio-world[tab=world] .s-cap.KeyD:not(.held)")
     assert page.locator("studio-world[tab=world] canvas").screenshot() != before
     assert httpx.get(f"{address}memory").json()["arena"]["held"] > 0
     assert page.complaints == []
