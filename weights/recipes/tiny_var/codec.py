@@ -48,12 +48,7 @@ class CodecTrainer:
         seen = self.model.decoder(self.model.post_quant_conv(straight))
         error = F.mse_loss(seen, pictures)
         (error + 0.2 * F.l1_loss(seen, pictures) + commitment).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.param_groups[0]["lr"] = (
-            RATE * min(1.0, (self.step + 1) / 30) * min(1.0, 2 * (1 - part) + 0.02)
-        )
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        descend(self.optimizer, self.step, part)
         self.step += 1
         if self.step % REVIVE_EVERY == 0 and part < REVIVE_UNTIL:
             self._revive(rest, rng)
@@ -76,10 +71,10 @@ class PreviewTrainer:
 
     def __init__(self, model: VQVAE, digits: Digits) -> None:
         self.model, self.digits, self.step = model.requires_grad_(False), digits, 0
-        self.learning = [*model.decoder.parameters(), *model.post_quant_conv.parameters()]
-        for parameter in self.learning:
+        learning = [*model.decoder.parameters(), *model.post_quant_conv.parameters()]
+        for parameter in learning:
             parameter.requires_grad_(True)
-        self.optimizer = torch.optim.AdamW(self.learning, RATE, betas=(0.9, 0.98), weight_decay=1e-4)
+        self.optimizer = torch.optim.AdamW(learning, RATE, betas=(0.9, 0.98), weight_decay=1e-4)
 
     def update(self, part: float, rng: Generator) -> float:
         """One step at this share of the budget; the reconstruction error of the batch."""
@@ -90,14 +85,18 @@ class PreviewTrainer:
         seen = self.model.decoder(self.model.post_quant_conv(sums[scale, torch.arange(BATCH)]))
         error = F.mse_loss(seen, pictures)
         (error + 0.2 * F.l1_loss(seen, pictures)).backward()
-        nn.utils.clip_grad_norm_(self.learning, 1.0)
-        self.optimizer.param_groups[0]["lr"] = (
-            RATE * min(1.0, (self.step + 1) / 30) * min(1.0, 2 * (1 - part) + 0.02)
-        )
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        descend(self.optimizer, self.step, part)
         self.step += 1
         return error.item()
+
+
+def descend(optimizer: torch.optim.Optimizer, step: int, part: float) -> None:
+    """One clipped step of the gradients that are there, at the rate of this share of the budget."""
+    [group] = optimizer.param_groups
+    nn.utils.clip_grad_norm_(group["params"], 1.0)
+    group["lr"] = RATE * min(1.0, (step + 1) / 30) * min(1.0, 2 * (1 - part) + 0.02)
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def residuals(quantizer: ScaleQuantizer, latent: Tensor, used: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:

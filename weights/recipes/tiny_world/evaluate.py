@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 
 import streamgen as sg
 
+from ..tiny_video.evaluate import sheet
 from ..world import judge
-from ..world.scene import HERO_LEFT, HERO_TOP, Frames
+from ..world.scene import HERO_LEFT, HERO_TOP
 from .rollouts import Rollout, choose, faces, kept, obeyed, roll, walk
 
 SPANS = ((0, 64), (64, 300), (300, 600))
@@ -38,12 +38,12 @@ def span(rollouts: Sequence[Rollout], first: int, last: int) -> dict[str, float]
     ]
     coats = [judge.who(frame).coat == r.look.coat for r, part in parts for frame in r.frames[part][::4]]
     far = [judge.distance(frame, r.look) for r, part in parts for frame in r.frames[part][::4]]
-    true_far = [judge.distance(frame, r.look) for r, part in parts for frame in r.true()[part][::16]]
+    true_far = [judge.distance(frame, r.look) for r, part in parts for frame in r.true[part][::16]]
     dry = [r for r, _ in parts if r.look.weather != "rain"]
     same = [kept(r.frames[first:last], r.played[first:last]) for r in dry]
     ratios = {
         f.__name__: np.mean([f(r.frames[part]) for r, part in parts])
-        / np.mean([f(r.true()[part]) for r, part in parts])
+        / np.mean([f(r.true[part]) for r, part in parts])
         for f in (judge.contrast, judge.detail)
     }
     return {
@@ -70,12 +70,6 @@ def idle(pipe: "sg.WorldPipeline", count: int, frames: int, seed: int) -> tuple[
         still.append(obeyed(resting, ["stay"] * frames))
         ratios.append(kept(resting[[0, -1]], ["stay"] * 2)[0])
     return float(np.concatenate(still).mean()), float(np.mean(ratios))
-
-
-def sheet(clips: Sequence[Frames], columns: int, file: Path) -> None:
-    rows = [np.concatenate(list(c[np.linspace(0, len(c) - 1, columns).astype(int)]), 1) for c in clips]
-    picture = Image.fromarray(np.concatenate(rows))
-    picture.resize((2 * picture.width, 2 * picture.height), Image.Resampling.NEAREST).save(file)
 
 
 def rounded(numbers: dict[str, float]) -> dict[str, float]:

@@ -5,6 +5,7 @@ Shapes: T frames, uint8 [T, 64, 64, 3].
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ class Rollout:
     played: tuple[str, ...]
     frames: Frames
 
+    @cached_property
     def true(self) -> Frames:
         """The simulator's pictures of some ground under the same look and keys."""
         return play(self.look, self.played, self.seed)

@@ -18,11 +18,12 @@ import torch
 
 import streamgen as sg
 
+from ..tiny_video.evaluate import sheet
 from ..world import judge
 from ..world.scene import HERO_LEFT, HERO_TOP, STEPS, Frames, Look
 from ..world.terrain import CELL
 from .data import LOOKS, keys, other, play, say
-from .evaluate import rounded, sheet
+from .evaluate import rounded
 from .rollouts import obeyed, walk
 
 MODES = ("none", "last", "window", "cut")
