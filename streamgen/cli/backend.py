@@ -39,9 +39,7 @@ def placed(request: "Request") -> "Request":
     """The request with its device and dtype settled, which needs torch."""
     quieten_libraries()
     device = pick_device(request.device)
-    return replace(
-        request, device=device, dtype=request.dtype or ("float32" if device == "cpu" else "bfloat16")
-    )
+    return replace(request, device=device, dtype=request.dtype or usual_dtype(device))
 
 
 def rehearsal_of(request: "Request") -> dict[str, object]:
@@ -103,6 +101,11 @@ def dtype_of(request: "Request") -> "torch.dtype":
     dtype = getattr(torch, request.dtype or "")
     assert isinstance(dtype, torch.dtype), f"{request.dtype} came through parse_dtype"
     return dtype
+
+
+def usual_dtype(device: str) -> str:
+    """What a device computes in where nothing was asked for."""
+    return "float32" if device == "cpu" else "bfloat16"
 
 
 def pick_device(asked: str | None) -> str:

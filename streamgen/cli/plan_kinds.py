@@ -62,7 +62,7 @@ def planner_of(asked: PlanAsked) -> Planner:
         raise UsageError(
             f"{option} says nothing of a model of kind {kind!r}, such as {asked.model}; drop it."
         )
-    named = parse_dtype(asked.dtype) or ("float32" if backend.pick_device(None) == "cpu" else "bfloat16")
+    named = parse_dtype(asked.dtype) or backend.usual_dtype(backend.pick_device(None))
     settle = {"text": _text, "image": _image, "video": _video, "world": _world, "videoqa": _videoqa}[kind]
     planner = settle(asked, folder, getattr(torch, named))
     return replace(planner, settled={"pipeline": kind, "dtype": named, **planner.settled})

@@ -63,7 +63,7 @@ def dry(wish: WorldWish) -> int:
 
     place = wish.place
     device = backend.pick_device(place.device)
-    dtype = place.dtype or ("float32" if device == "cpu" else "bfloat16")
+    dtype = place.dtype or backend.usual_dtype(device)
     with backend.refusals(place.attention):
         settled = rehearse_world(wish, getattr(torch, dtype))
     asked = {"prompt": wish.prompt, "seed": wish.seed, "model": place.model, "fps": place.fps}
