@@ -1,15 +1,18 @@
 """Tiny random checkpoints for the pipelines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import streamgen as sg
+from streamgen.kv.arena import Arena
 from streamgen.pipelines.video import VideoPipeline
+from streamgen.pipelines.videoqa import VideoQAPipeline, VideoQASession
 from streamgen.pipelines.world import WorldPipeline
 from tests.models import tiny
-from tests.pipelines import worlds
+from tests.pipelines import videoqa_models, worlds
 
 MakePipeline = Callable[..., VideoPipeline]
 
@@ -60,3 +63,19 @@ def world(world_folder: Callable[..., Path]) -> worlds.MakeWorld:
         return WorldPipeline.from_pretrained(world_folder(time_scale, **settings), **options or {})
 
     return make
+
+
+@pytest.fixture(scope="module")
+def qa(tmp_path_factory: pytest.TempPathFactory) -> VideoQAPipeline:
+    """Over a tiny random model, with HERMES in an arena of its own."""
+    folder = videoqa_models.checkpoint(tmp_path_factory.mktemp("qa") / "model")
+    return VideoQAPipeline.from_pretrained(folder, memory=sg.Hermes(budget=64), arena=Arena())
+
+
+@pytest.fixture
+def session(qa: VideoQAPipeline) -> Iterator[VideoQASession]:
+    """Open, and found to have given everything back."""
+    with qa.open() as opened:
+        yield opened
+        opened.room.pool.check()
+    assert qa.parts.arena.held == 0

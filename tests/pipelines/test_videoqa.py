@@ -12,23 +12,9 @@ from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
 from streamgen.pipelines.videoqa import VideoQAPipeline, VideoQASession
 from streamgen.pipelines.videoqa_memory import Full, StreamLimitError, Uniform, Window, named
-from tests.pipelines.videoqa_models import FRAME, assert_same, checkpoint, frames, tokens_of
+from tests.pipelines.videoqa_models import FRAME, assert_same, frames, tokens_of
 
 PROMPT = 11
-
-
-@pytest.fixture(scope="module")
-def qa(tmp_path_factory: pytest.TempPathFactory) -> VideoQAPipeline:
-    folder = checkpoint(tmp_path_factory.mktemp("qa") / "model")
-    return VideoQAPipeline.from_pretrained(folder, memory=sg.Hermes(budget=64), arena=Arena())
-
-
-@pytest.fixture
-def session(qa: VideoQAPipeline) -> Iterator[VideoQASession]:
-    with qa.open() as opened:
-        yield opened
-        opened.room.pool.check()
-    assert qa.parts.arena.held == 0
 
 
 def test_each_chunk_is_told_and_only_its_own_tokens_are_computed(session: VideoQASession) -> None:

@@ -16,20 +16,6 @@ from streamgen.pipelines.videoqa import VideoQAPipeline, VideoQASession
 from tests.pipelines.videoqa_models import checkpoint, frames, tokens_of
 
 
-@pytest.fixture(scope="module")
-def qa(tmp_path_factory: pytest.TempPathFactory) -> VideoQAPipeline:
-    folder = checkpoint(tmp_path_factory.mktemp("qa") / "model")
-    return VideoQAPipeline.from_pretrained(folder, memory=sg.Hermes(budget=64), arena=Arena())
-
-
-@pytest.fixture
-def session(qa: VideoQAPipeline) -> Iterator[VideoQASession]:
-    with qa.open() as opened:
-        yield opened
-        opened.room.pool.check()
-    assert qa.parts.arena.held == 0
-
-
 def test_a_question_before_any_frame_is_refused(session: VideoQASession) -> None:
     session.watch(frames(4))
     with pytest.raises(UsageError, match="lazy"):
