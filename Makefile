@@ -51,7 +51,7 @@ test: check  ## everything CI runs; ends with pytest's summary
 	 { echo "Installing ffmpeg for the piping tests and chromium for the studio's."; \
 	   { apt-get update -qq && apt-get install -y -qq --no-install-recommends ffmpeg chromium; } >/dev/null 2>&1 || \
 	   echo "ffmpeg or chromium could not be installed; their tests will be skipped."; }
-	$(BIN)/python -m pytest -q --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=95
 
 format: venv  ## let ruff rewrite what it can
 	$(BIN)/ruff format .

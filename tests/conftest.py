@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 for name, value in {
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -9,3 +11,8 @@ for name, value in {
     "TOKENIZERS_PARALLELISM": "false",
 }.items():
     os.environ.setdefault(name, value)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes begin first, so that no worker waits for one of them at the end."""
+    items.sort(key=lambda item: "weights" not in item.path.parts)
