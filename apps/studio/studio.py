@@ -12,14 +12,13 @@ from typing import Any
 
 from streamgen.errors import UsageError
 
-from .image_player import ImagePlayer
 from .ledger import arena_record
 from .player import Player
 from .settings import StudioSettings
 from .shelf import Shelf
+from .tabs import TABS
 from .wire import Words
 from .worker import Worker
-from .world_player import WorldPlayer
 
 KEY = re.compile(r"[\w-]{16,64}")
 
@@ -53,16 +52,15 @@ class Studio:
 
     def open(self, tab: str, on_change: Callable[[], None], key: str | None = None) -> Player:
         """A session for one page, or a sentence why not."""
-        if tab not in self.shelf.slots:
-            raise UsageError(f"There is no tab {tab[:40]!r}; there are {', '.join(self.shelf.slots)}.")
-        slot = self.shelf.slots[tab]
-        kind = ImagePlayer if tab == "image" else WorldPlayer
-        player = kind(slot, self.folder, on_change)
+        there = [name for name, kind in TABS.items() if kind.model in self.shelf.slots]
+        if tab not in there:
+            raise UsageError(f"There is no tab {tab[:40]!r}; there are {', '.join(there)}.")
+        player = TABS[tab].player(self.shelf.slots[TABS[tab].model], self.folder, on_change)
         with self._lock:
             self._admit(player, key)
 
         def tell() -> None:
-            player.outbox.show("model", **self.facts(tab))
+            player.outbox.show("model", **self.facts(tab), session=player.key, upload=self.settings.upload)
             self.worker.wake()
 
         self._listeners[player] = tell
@@ -88,16 +86,8 @@ class Studio:
 
     def facts(self, tab: str) -> Words:
         """What the page should know of a tab's model."""
-        slot = self.shelf.slots[tab]
-        if slot.state != "ready":
-            return slot.record()
-        if tab == "image":
-            settings = slot.pipeline.settings
-            more = {"classes": list(settings.classes.names), "presets": list(settings.presets)}
-        else:
-            parts = slot.pipeline.parts
-            more = {"keys": sorted(parts.actions.obeyed), "openings": sorted(parts.openings)}
-        return slot.record() | more
+        slot = self.shelf.slots[TABS[tab].model]
+        return slot.record() | (TABS[tab].facts(slot.pipeline) if slot.state == "ready" else {})
 
     def memory(self) -> "Future[dict[str, Any]]":
         """The arena and every session's pools, read between two turns."""
