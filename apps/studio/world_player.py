@@ -177,6 +177,7 @@ class WorldPlayer(Player):
             **self._readout.record(),
             lead=round(self._tempo.lead, 2),
             cache_bytes=sum(pool.pages.total * pool.geometry.page_bytes for pool in pools),
+            kernel=self.branches.first.kernel,
             undoable=self.branches.undoable,
             dropped=self.screen.dropped,
             recorded=None if self.recording is None else self.recording.frames,

@@ -111,10 +111,12 @@ class LatentStream:
         self.frame_tokens = model.frame_tokens(*size)
         self.frame = 0  # number of the next latent frame
         self.sink_frame = 0  # number of the frame where the keys of the sink stand now
+        self.kernel = attention  # the name; of the one that was chosen, once a chunk was planned
 
     def plan(self, stage: Stage) -> Sequence[Attend]:
         """The attention sites of a staged chunk; a kernel is checked the first time it meets such a need."""
         kernel = checked(self.attention, Need.of([stage], self.model.heads))
+        self.kernel = kernel.name
         return kernel.plan([stage], self.model.heads)
 
     @property

@@ -30,6 +30,7 @@ class LayeredStream:
         self.cache = cache
         self.attention = attention
         self.prompt = prompt
+        self.kernel = attention  # the name; of the one that was chosen, once a piece was fed
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -53,6 +54,7 @@ class LayeredStream:
         positions = [piece.places + start for start in self.starts]
         with self.cache.stage(piece.tokens, Causal(), positions=positions) as stage:
             kernel = checked(self.attention, wherever(Need.of([stage], self.vlm.heads)))
+            self.kernel = kernel.name
             hidden = self.vlm(piece, positions, kernel.plan([stage], self.vlm.heads))
             stage.commit()
         return hidden

@@ -136,10 +136,13 @@ class WorldPipeline:
             raise
         return session
 
+    def again(self, log: ControlLog) -> WorldSession:
+        """The world of a log as it was when it began; its events give the same frames again."""
+        return WorldSession.start(self.parts, replace(WorldRequest.read(log.start), undo=1))
+
     def replay(self, log: ControlLog) -> Iterator[Chunk]:
         """The chunks of a recorded world again, bit for bit on the same device."""
-        request = WorldRequest.read(log.start)
-        with WorldSession.start(self.parts, replace(request, undo=1)) as session:
+        with self.again(log) as session:
             if session.opening is not None:
                 yield session.opening
             for event in log.events:

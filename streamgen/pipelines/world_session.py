@@ -44,6 +44,7 @@ class WorldSession:
         self.memory = memory
         self.log = log
         self.receipts = 0
+        self.kernel = parts.video.attention  # the name; of the one that was chosen, once there was a chunk
         self.opening: Chunk | None = None  # the start image as the model sees it, where there is one
         self.moment: Moment
         self._past: deque[Moment] = deque(maxlen=request.undo)
@@ -214,6 +215,7 @@ class WorldSession:
         latents = self.memory.change(
             lambda cache: stream.generate(first, lambda step: self.noise(step, frames), moment.text), kept=1
         )
+        self.kernel = stream.kernel
         clock.append(self._now())
         chunk, self.moment = self._decode(replace(moment, sink=stream.sink_frame), latents, acts)
         clock.append(self._now())
