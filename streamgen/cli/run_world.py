@@ -20,7 +20,7 @@ from streamgen.cli.progress import StreamProgress
 from streamgen.cli.say import say
 from streamgen.cli.world_request import Place, ReplayWish, WorldWish
 from streamgen.errors import UsageError
-from streamgen.frames import Clip, enlarge, open_writer
+from streamgen.frames import Clip, describe, enlarge, open_writer
 from streamgen.runtime.metrics import StreamMeter
 from streamgen.runtime.pacing import Pacer
 
@@ -48,10 +48,19 @@ def play(wish: WorldWish) -> int:
         )
     with session:
         try:
-            return _record(place, _events(session, wish), session.log.record())
+            done = _record(place, _events(session, wish), session.log.record())
         finally:
             if place.log is not None:
                 session.log.save(place.log)
+        if place.log is not None and place.output.form.name == "mp4":
+            _remember(Path(place.output.target), session.log.record())
+    return done
+
+
+def _remember(recording: Path, record: dict[str, Any]) -> None:
+    """Put the log into the recording as well, so that it alone can be played again."""
+    words = json.dumps({**record, "streamgen": __version__}, ensure_ascii=False)
+    describe(recording, {"comment": words})
 
 
 def dry(wish: WorldWish) -> int:

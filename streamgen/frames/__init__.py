@@ -2,6 +2,7 @@
 
 from streamgen.frames.clip import Clip, FrameWriter, WriteError
 from streamgen.frames.formats import FORMATS, Format, format_of
+from streamgen.frames.mp4 import describe, description
 from streamgen.frames.opening import open_writer
 from streamgen.frames.read_errors import DamagedVideoError, NoVideoError, ReadError, SourceLostError
 from streamgen.frames.reader import Frame, Reader, read
@@ -19,6 +20,8 @@ __all__ = [
     "Reader",
     "SourceLostError",
     "WriteError",
+    "describe",
+    "description",
     "enlarge",
     "format_of",
     "open_writer",

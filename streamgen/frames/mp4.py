@@ -6,18 +6,22 @@ halved chroma needs even ones, so the last column or row is repeated once.
 Shapes: T frames, H height, W width.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 import av
 import numpy as np
+from av.error import FFmpegError
 from av.video.reformatter import Colorspace
 
 from streamgen.frames.clip import Clip, Frames, WriteError, reason
 from streamgen.frames.colour import BT709, LIMITED
 from streamgen.frames.formats import FORMATS
 from streamgen.frames.muxer import MuxWriter
+from streamgen.frames.read_errors import NoVideoError
 
 _FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 _SECONDS_PER_FRAGMENT = 1
@@ -62,7 +66,21 @@ def padding(clip: Clip, pix_fmt: str) -> tuple[int, int]:
     return (clip.height % 2 if pix_fmt == "yuv420p" else 0), (clip.width % 2 if pix_fmt != "yuv444p" else 0)
 
 
-def move_index_to_front(path: Path) -> None:
+def describe(path: Path, metadata: Mapping[str, str]) -> None:
+    """Say more of a recording that is complete, such as what came only after its first frame."""
+    move_index_to_front(path, metadata)
+
+
+def description(path: Path) -> dict[str, str]:
+    """What an mp4 says of itself; ReadError where there is none."""
+    try:
+        with av.open(str(path), format="mp4") as container:
+            return dict(container.metadata)
+    except (FFmpegError, OSError) as error:
+        raise NoVideoError("This is no mp4 that can be read: it is damaged, or something else.") from error
+
+
+def move_index_to_front(path: Path, more: Mapping[str, str] = MappingProxyType({})) -> None:
     """Copy the packets into an ordinary fast-start file and put it in the recording's place."""
     part = path.with_name(f".{path.name}.part")
     try:
@@ -70,7 +88,7 @@ def move_index_to_front(path: Path) -> None:
             av.open(str(path)) as source,
             av.open(str(part), "w", format="mp4", options={"movflags": "faststart"}) as out,
         ):
-            out.metadata.update(source.metadata)
+            out.metadata.update({**source.metadata, **more})
             video = source.streams.video[0]
             copy = out.add_stream_from_template(video)
             for packet in source.demux(video):

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import streamgen as sg
+from streamgen.frames import description
 from streamgen.pipelines.world import WorldPipeline
 from tests.cli.conftest import Command, Done
 from tests.pipelines import worlds
@@ -171,5 +172,9 @@ def test_a_world_begins_from_an_opening_of_its_model(
 def test_a_log_names_a_bundled_model_and_no_folder_of_this_machine(command: Command, tmp_path: Path) -> None:
     done = command("world", "-p", "a hero in snow", "--chunks", "1", "--seed", "1", "-o", "a.mp4")
     assert done.code == 0, done.said
-    assert json.loads((tmp_path / "a.mp4.json").read_text())["model"] == "tiny-world"
+    log = json.loads((tmp_path / "a.mp4.json").read_text())
+    assert log["model"] == "tiny-world"
+    assert (
+        json.loads(description(tmp_path / "a.mp4")["comment"]).items() >= log.items()
+    )  # it is in there, too
     assert "tiny-world" in done.said

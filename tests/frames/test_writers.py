@@ -16,7 +16,16 @@ import pytest
 from PIL import Image
 
 from streamgen.errors import UsageError
-from streamgen.frames import FORMATS, Clip, WriteError, enlarge, open_writer
+from streamgen.frames import (
+    FORMATS,
+    Clip,
+    NoVideoError,
+    WriteError,
+    describe,
+    description,
+    enlarge,
+    open_writer,
+)
 
 CONTAINERS = [
     (form.name, pix_fmt)
@@ -87,6 +96,23 @@ def test_a_finished_mp4_is_tagged_bt709_described_and_starts_fast(frames, tmp_pa
     data = path.read_bytes()
     assert data.index(b"moov") < data.index(b"mdat") and b"moof" not in data
     assert [entry.name for entry in tmp_path.iterdir()] == ["clip.mp4"]
+
+
+def test_a_finished_mp4_can_be_described_further_without_touching_its_frames(
+    frames, decode, tmp_path: Path
+) -> None:
+    path = tmp_path / "clip.mp4"
+    with open_writer(path, FORMATS["mp4"], clip_of(frames)) as writer:
+        writer.write(frames)
+    before = decode(path)
+    long = json.dumps({"events": ["snow ❄"] * 20_000}, ensure_ascii=False)
+    describe(path, {"comment": long})
+    assert description(path)["title"] == "a fox"
+    assert description(path)["comment"] == long
+    assert (np.asarray(decode(path)) == np.asarray(before)).all()
+    (tmp_path / "no.mp4").write_text("#EXTM3U")
+    with pytest.raises(NoVideoError, match="no mp4 that can be read"):
+        description(tmp_path / "no.mp4")
 
 
 def test_a_killed_recording_plays_up_to_its_last_second(decode, tmp_path: Path) -> None:
