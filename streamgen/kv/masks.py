@@ -32,8 +32,8 @@ class Causal:
         _check_window(self.window, self.sink)
 
     def dense(self, past: int, tokens: int, device: torch.device | str = "cpu") -> Tensor | None:
-        if tokens == 1 and not _hides(self.window, self.sink, past + tokens):
-            return None
+        if not _hides(self.window, self.sink, past + tokens):
+            return None if tokens == 1 else _triangle(past, tokens, device)
         query = past + torch.arange(tokens, device=device)[:, None]
         key = torch.arange(past + tokens, device=device)
         return (key <= query) & _in_window(query - key, key, self.window, self.sink)
@@ -79,6 +79,11 @@ def windowed(mask: Mask, window: int, sink: int, keys: int) -> Mask:
     if mask.window is not None and mask.window <= window:
         return mask
     return replace(mask, window=window, sink=sink)
+
+
+def _triangle(past: int, tokens: int, device: torch.device | str) -> Tensor:
+    """[T, past + T] of a plain order: several times faster than comparing places."""
+    return torch.ones(tokens, past + tokens, dtype=torch.bool, device=device).tril_(past)
 
 
 def _ancestors(parents: Sequence[int]) -> Tensor:
