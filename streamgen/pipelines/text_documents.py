@@ -1,6 +1,6 @@
 """Documents that a TextPipeline has read once and knows by an adapter, without them in any prompt.
 
-    documents = TextDocuments(pipe, load_doc_lora(path))
+    documents = TextDocuments(pipe, "tiny-lm-documents")  # a bundled name, or load_doc_lora(path)
     adapter = documents.internalize("The castle lies in the north. ...")
     with documents.known(adapter):
         for chunk in pipe.stream("where does the castle lie?"): ...
@@ -20,8 +20,9 @@ from streamgen.models.doc_lora_adapter import Adapter
 from streamgen.models.doc_lora_apply import applied
 from streamgen.models.doc_lora_chunks import Affixes
 from streamgen.models.doc_lora_encoder import features
-from streamgen.models.doc_lora_loading import Loaded
+from streamgen.models.doc_lora_loading import Loaded, load_doc_lora
 from streamgen.models.doc_lora_reader import DocToLora
+from streamgen.models.registry import resolve
 from streamgen.pipelines.text import TextPipeline
 from streamgen.pipelines.text_memory import Past
 
@@ -29,8 +30,10 @@ from streamgen.pipelines.text_memory import Past
 class TextDocuments:
     """Reads documents with the pipeline's own model, in its memory; nothing of them stays but the adapter."""
 
-    def __init__(self, pipe: TextPipeline, loaded: Loaded, affixes: Affixes | None = None) -> None:
+    def __init__(self, pipe: TextPipeline, loaded: Loaded | str, affixes: Affixes | None = None) -> None:
         self.pipe = pipe
+        if isinstance(loaded, str):
+            loaded = load_doc_lora(resolve(loaded))
         self.reader = DocToLora(pipe.model.model, loaded, affixes)
 
     def internalize(self, document: str, chunk_tokens: int | None = None, **how: Any) -> Adapter:

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from streamgen.models.doc_lora_chunks import document_ids
-from weights.recipes.tiny_lm.data import batch, closed_book
-from weights.recipes.tiny_lm.facts import RELATIONS, document
+from weights.recipes.tiny_lm.data import GATHER, MATCH, STOP, batch, closed_book, story
+from weights.recipes.tiny_lm.facts import NAMES, RELATIONS, document
 from weights.recipes.tiny_lm.model import SIZES, model
-from weights.recipes.tiny_lm.text import AFFIXES, END, PAD, SAY, Words, prompt, tokenizer
+from weights.recipes.tiny_lm.text import AFFIXES, DOC, END, PAD, SAY, Words, prompt, tokenizer
 
 
 @pytest.mark.parametrize("count", [1, 3, 12, 24])
@@ -37,16 +37,36 @@ def test_the_tokenizer_knows_every_word_and_agrees_with_the_recipe() -> None:
     assert len(stock) == len(words) == len(set(stock.get_vocab().values()))
 
 
-def test_answers_and_their_ends_weigh_most_and_padding_nothing() -> None:
+def test_answers_weigh_most_then_their_ends_and_padding_nothing() -> None:
     words = Words()
-    data = batch(words, 6, 10, 3, np.random.default_rng(0))
-    assert int(data.answer.sum()) == len(data.relations)
-    assert torch.equal(data.answer, data.ids == SAY)
+    data = batch(words, 6, 10, 3, np.random.default_rng(0), blind=2)
     following = torch.cat([data.ids[:, 1:], torch.full((6, 1), PAD)], 1)
+    say = data.ids == SAY
     assert not data.weights[following == PAD].any()
-    assert (data.weights[data.answer] == 1).all()
-    after = torch.cat([torch.zeros(6, 1, dtype=torch.bool), data.answer[:, :-1]], 1)
-    assert (following[after] == END).all() and (data.weights[after] == 1).all()
+    assert (data.weights[say] == 1).all()
+    after = torch.cat([torch.zeros(6, 1, dtype=torch.bool), say[:, :-1]], 1)
+    assert (following[after] == END).all() and torch.allclose(data.weights[after], torch.tensor(STOP))
+
+
+def test_answers_count_where_the_document_was_told() -> None:
+    data = batch(Words(), 6, 10, 3, np.random.default_rng(0), blind=2)
+    assert int(data.answer.sum()) == len(data.relations) == 4 * 3
+    assert torch.equal(data.answer[:4], data.ids[:4] == SAY) and not data.answer[4:].any()
+    assert not (data.ids[4:] == DOC).any() and not (data.looks[:, 0] >= 4).any()
+
+
+def test_looks_lead_from_a_question_to_the_sentence_with_its_answer() -> None:
+    rng, words = np.random.default_rng(3), Words()
+    names = {words.ids[name] for name in NAMES}
+    for _ in range(20):
+        told = story(document(6, rng), words, 4, rng)
+        gathered = {(head, here): there for job, head, here, there in told.looks if job == GATHER}
+        found = {here: there for job, _, here, there in told.looks if job == MATCH}
+        assert [told.row[say] for say in found] == [SAY] * 4
+        for say, end in found.items():
+            assert told.row[end] == words.ids["."]
+            name, value = told.row[gathered[0, end]], told.row[gathered[1, end]]
+            assert name in names and name == told.row[gathered[0, say]] and value == told.row[say + 1]
 
 
 def test_closed_book_rows_hold_no_word_of_the_document_turn() -> None:

@@ -25,7 +25,7 @@ SIZES = (1, 4, 8, 16, 24)  # most facts of a document
 def load(path: Path, kind: str = "lm") -> Any:
     """A stock folder, or the weights that training saves."""
     if path.is_dir():
-        return AutoModelForCausalLM.from_pretrained(path).eval()
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     made = model(kind, len(Words()))
     made.load_state_dict(load_file(path), strict=False)
     made.tie_weights()

@@ -1,4 +1,4 @@
-"""Writes a trained model as a stock folder: config, weights and tokenizer.
+"""Writes a trained model as a stock folder: config, weights in bfloat16 and tokenizer.
 
 python -m weights.recipes.tiny_lm.export runs/tiny-lm/average.safetensors weights/tiny-lm
 
@@ -13,7 +13,7 @@ from .text import tokenizer
 
 
 def export(weights: Path, folder: Path, kind: str = "lm") -> None:
-    load(weights, kind).save_pretrained(folder)
+    load(weights, kind).bfloat16().save_pretrained(folder)
     tokenizer().save_pretrained(folder)
 
 

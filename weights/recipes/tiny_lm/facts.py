@@ -98,12 +98,19 @@ class Document:
     facts: tuple[Fact, ...]
 
 
-def document(count: int, rng: np.random.Generator, scene: float = 0.5) -> Document:
-    """A document of so many facts; with probability `scene` it begins with a sentence of no use."""
-    people = rng.choice(len(NAMES), size=max(1, round(count / rng.uniform(1, 4))), replace=False)
-    pairs = [(NAMES[person], relation) for person in people for relation in RELATIONS]
-    chosen = rng.choice(len(pairs), size=min(count, len(pairs)), replace=False)
-    facts = tuple(Fact(*pairs[index], _any(RELATIONS[pairs[index][1]].values, rng)) for index in chosen)
+def document(count: int, rng: np.random.Generator, scene: float = 0.3) -> Document:
+    """A document of at most so many facts.
+
+    Some documents tell the same of everybody, some all of one: neither name nor relation alone answers.
+    With probability `scene` it begins with a sentence of no use.
+    """
+    chosen = rng.choice(list(RELATIONS), size=rng.integers(1, len(RELATIONS) + 1), replace=False)
+    fewest = -(-count // len(chosen))
+    crowd = min(len(NAMES), int(rng.integers(fewest, max(fewest, count) + 1)))
+    people = rng.choice(len(NAMES), size=crowd, replace=False)
+    pairs = [(NAMES[person], str(relation)) for person in people for relation in chosen]
+    picked = rng.choice(len(pairs), size=min(count, len(pairs)), replace=False)
+    facts = tuple(Fact(*pairs[index], _any(RELATIONS[pairs[index][1]].values, rng)) for index in picked)
     sentences = [fact.said(rng) for fact in facts]
     if rng.random() < scene:
         sentences.insert(0, describe(_SCENES[rng.integers(len(_SCENES))], rng))

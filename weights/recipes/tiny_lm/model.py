@@ -4,7 +4,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from .text import END, LIMIT, PAD
 
-SIZES = {"lm": (160, 5, 5, 448), "draft": (64, 2, 2, 160)}  # width, layers, heads, feed-forward
+SIZES = {"lm": (128, 4, 4, 352), "draft": (48, 2, 2, 112)}  # width, layers, heads, feed-forward
 
 
 def model(kind: str, vocabulary: int) -> LlamaForCausalLM:

@@ -3,7 +3,9 @@
     python -m weights.recipes.tiny_lm.train --kind lm --minutes 60 --out runs/tiny-lm
     python -m weights.recipes.tiny_lm.train --kind draft --minutes 10 --out runs/tiny-lm-draft
 
-Documents grow from one fact to twenty-four. Resumable: the run continues from the newest state in --out.
+Documents grow from four facts to twenty-four, whenever the questions about those of the present size are
+answered. Attention is shown where to look, or it takes very long to find out (`LOOK`). Resumable: the run
+continues from the newest state in --out.
 """
 
 import argparse
@@ -21,18 +23,34 @@ from .model import model
 from .text import Words
 
 RATE = 3e-3
-PHASES = ((0.0, 32, 3, 3), (0.2, 20, 10, 5), (0.5, 12, 24, 8))  # share of the budget, rows, facts, questions
+SIZES = (4, 8, 16, 24)  # most facts of a document
+KNOWN = 0.93  # share of right answers at which documents grow
+LOOK = 0.3  # weight of looking where the answer is
+TOKENS = 4400  # of a batch, about
+
+
+def mixed(words: Words, most: int, rng: np.random.Generator) -> Batch:
+    """Stories of about the same size, and up to `most` facts; few lack their document."""
+    facts = int(rng.integers(2, most + 1))
+    questions = min(facts + 1, 8)
+    rows = TOKENS // (25 + 7 * facts + 9 * questions)
+    return batch(words, rows, facts, questions, rng, least=facts - 1, blind=rows // 16)
 
 
 def loss(net: nn.Module, data: Batch) -> tuple[Tensor, Tensor]:
-    """Weighted cross entropy of the next tokens, and which answers are right, bool [answers]."""
-    logits = net(input_ids=data.ids, use_cache=False).logits.float()
+    """Cross entropy of the next tokens and of where to look; which answers are right, bool [answers]."""
+    out = net(input_ids=data.ids, use_cache=False, output_attentions=True)
+    logits = out.logits.float()
     each = nn.functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), data.ids[:, 1:].flatten(), reduction="none"
     )
     weights = data.weights[:, :-1].flatten()
     right = (logits[:, :-1].argmax(-1) == data.ids[:, 1:])[data.answer[:, :-1]]
-    return (each * weights).sum() / weights.sum(), right
+    middle = len(out.attentions) // 2 - 1
+    row, layer, head, here, there = data.looks.unbind(1)
+    seen = torch.stack(out.attentions[middle : middle + 2])[layer, row, head, here, there]
+    missed = -seen.float().clamp_min(1e-5).log().mean()
+    return (each * weights).sum() / weights.sum() + LOOK * missed, right
 
 
 class Run:
@@ -40,10 +58,11 @@ class Run:
 
     def __init__(self, kind: str, out: Path, minutes: float, start: nn.Module | None = None) -> None:
         self.out, self.minutes, self.spent, self.step = out, minutes, 0.0, 0
-        self.words, self.phases = Words(), PHASES
+        self.words, self.most = Words(), SIZES[0]
         torch.manual_seed(0)
         self.net = start or model(kind, len(self.words))
         self.net.requires_grad_(True).train()
+        self.net.config._attn_implementation = "eager"  # on short rows, backward is twice as fast as sdpa's
         matrices = [p for n, p in self.net.named_parameters() if ".layers." in n and p.ndim == 2]
         chosen = set(map(id, matrices))
         rest = [p for p in self.net.parameters() if id(p) not in chosen]
@@ -60,6 +79,7 @@ class Run:
         state = torch.load(self.out / "state.pt", weights_only=True)
         self.net.load_state_dict(state["net"])
         self.average, self.step, self.spent = state["average"], state["step"], state["spent"]
+        self.most = state["most"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
 
@@ -69,15 +89,18 @@ class Run:
             "average": self.average,
             "step": self.step,
             "spent": self.spent,
+            "most": self.most,
             "optimizers": [o.state_dict() for o in self.optimizers],
         }
         torch.save(state, self.out / "state.tmp")
         (self.out / "state.tmp").replace(self.out / "state.pt")
         save_file(self.average, self.out / "average.safetensors")
 
-    def sizes(self) -> tuple[int, int, int]:
-        part = self.spent / self.minutes
-        return [phase[1:] for phase in self.phases if phase[0] <= part][-1]
+    def grow(self, right: float) -> None:
+        """The next size of documents, if those of the present one are known."""
+        larger = [size for size in SIZES if size > self.most]
+        if larger and right > KNOWN:
+            self.most = larger[0]
 
     def update(self, data: Batch) -> tuple[float, Tensor]:
         part = min(1.0, self.spent / self.minutes)
@@ -96,20 +119,21 @@ class Run:
             self.average[name].lerp_(p.detach(), 1 - keep)
         return value.item(), right
 
-    def train(self, report: float = 0.5) -> None:
+    def train(self, report: float = 0.25) -> None:
         """Until the budget is spent; a line every `report` minutes and at the end."""
         rng = np.random.default_rng(self.step + 1)
         begin, saved, told = time.monotonic() - 60 * self.spent, time.monotonic(), self.spent
         losses: list[float] = []
         rights: list[bool] = []
         while self.spent < self.minutes:
-            value, right = self.update(batch(self.words, *self.sizes(), rng))
+            value, right = self.update(mixed(self.words, self.most, rng))
             losses.append(value)
             rights += right.tolist()
             self.spent = (time.monotonic() - begin) / 60
             if self.spent - told > report or self.spent >= self.minutes:
-                head = f"step {self.step}  {self.spent:.1f} min  facts {self.sizes()[1]}"
+                head = f"step {self.step}  {self.spent:.1f} min  facts {self.most}"
                 print(f"{head}  loss {np.mean(losses):.3f}  right {np.mean(rights):.3f}", flush=True)
+                self.grow(float(np.mean(rights)))
                 told = self.spent
                 losses.clear()
                 rights.clear()

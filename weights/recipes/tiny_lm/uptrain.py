@@ -35,8 +35,7 @@ def uptrain(start: Any, heads: int, minutes: float, out: Path) -> Any:
     converted = to_grouped_query(start, heads)
     report(f"{heads} key heads", converted)
     run = train.Run("lm", out, minutes, start=separate(converted))
-    rows, facts, questions = train.PHASES[-1][1:]
-    run.phases = ((0.0, rows, facts, questions),)
+    run.most = train.SIZES[-1]
     run.train()
     for name, weight in run.net.named_parameters():
         weight.data.copy_(run.average[name])
