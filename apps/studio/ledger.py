@@ -27,3 +27,13 @@ def arena_record(arena: Any) -> dict[str, Any]:
         return {"budget": None, "held": 0, "leases": []}
     leases = [{"owner": owner, "bytes": size} for owner, size in arena.report()]
     return {"budget": arena.budget, "held": arena.held, "leases": leases}
+
+
+def tables_record(memory: Any) -> dict[str, int]:
+    """Bytes of the pages that the texts of a memory hold, and what they would hold if nothing was shared."""
+    held = alone = 0
+    for group in memory.groups:
+        tables = [table.pages for cache in group.pool.caches for table in cache.tables]
+        held += group.pool.geometry.page_bytes * len({page for pages in tables for page in pages})
+        alone += group.pool.geometry.page_bytes * sum(map(len, tables))
+    return {"cache_bytes": held, "alone_bytes": alone}

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from streamgen.sampling.tree import TokenTree
+
 Finished = Literal["", "stop", "length"]
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 
@@ -18,6 +20,10 @@ class TextChunk:
     text: str  # "" while a character is not complete, or where there is no tokenizer
     finished: Finished = ""  # why nothing follows: a stop token, or max_tokens
     score: float | None = None  # of a beam: summed log probability over its penalised length
+    tree: TokenTree | None = None  # what drafts proposed behind the token before these
+    accepted: tuple[
+        int, ...
+    ] = ()  # nodes of the tree that the model would have written too, without the root
 
 
 class Speller:

@@ -73,7 +73,7 @@ class Samples:
             verdict = self._judge(text, proposal, answer)
             text.proposed += max(proposal.tree.depths)
             text.accepted += len(verdict.nodes) - 1
-            self._gain(text, verdict.tokens(proposal.tree))
+            self._gain(text, verdict.tokens(proposal.tree), proposal.tree, verdict.nodes[1:])
             keeps.append(list(verdict.nodes))
         return keeps
 
@@ -110,8 +110,14 @@ class Samples:
             lambda depth: sampling.dice(text.number, place + depth),
         )
 
-    def _gain(self, text: Text, tokens: Sequence[int]) -> None:
-        """Add tokens up to the first that ends the text, and tell them."""
+    def _gain(
+        self,
+        text: Text,
+        tokens: Sequence[int],
+        tree: TokenTree | None = None,
+        accepted: tuple[int, ...] = (),
+    ) -> None:
+        """Add tokens up to the first that ends the text, and tell them and what was proposed."""
         left = self.request.max_tokens - (len(text.tokens) - len(self.request.prompt))
         gained = list(tokens[:left])
         end = next((number for number, token in enumerate(gained) if token in self.request.stops), None)
@@ -121,4 +127,15 @@ class Samples:
             text.finished = "length"
         text.tokens += gained
         spelled = self.spellers[text.number].add(gained, last=bool(text.finished))
-        self.news.append(TextChunk(self.index, text.number, tuple(gained), spelled, text.finished))
+        told = tree if tree is not None and len(tree) > 1 else None
+        self.news.append(
+            TextChunk(
+                self.index,
+                text.number,
+                tuple(gained),
+                spelled,
+                text.finished,
+                tree=told,
+                accepted=accepted,
+            )
+        )

@@ -56,6 +56,17 @@ def test_a_draft_that_agrees_is_accepted_throughout_and_saves_passes() -> None:
         assert pipe.counters.passes < 16
 
 
+def test_a_chunk_tells_what_was_proposed_and_which_of_it_was_written() -> None:
+    with pipe_of("llama", draft=draft_of("llama", 5), widths=(3, 2, 1)) as pipe:
+        chunks = list(pipe.stream(RAGGED[0], max_tokens=24))
+        assert any(chunk.accepted for chunk in chunks[1:]) and chunks[0].tree is None
+        for chunk in chunks[1:]:
+            assert chunk.tree is not None
+            path = [chunk.tree.tokens[node] for node in chunk.accepted]
+            assert (*path, chunk.tokens[-1]) == chunk.tokens or chunk.finished
+        assert sum(len(chunk.accepted) for chunk in chunks) == pipe.counters.accepted
+
+
 def test_two_drafts_are_merged_and_the_better_one_counts() -> None:
     expected = [generated(lms.stock("llama"), prompt, 12)[0] for prompt in RAGGED]
     drafts = [draft_of(), LanguageModel(lms.stock("llama"))]
