@@ -1,13 +1,20 @@
-"""What every kind of session has: orders that wait for a turn, a screen, words for the page, an end."""
+"""What every kind of session has: orders that wait for a turn, a screen, words for the page, an end.
+
+Shapes: H height, W width.
+"""
 
 import secrets
+import shutil
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import streamgen as sg
 from streamgen.errors import StreamgenWarning, UsageError
@@ -17,12 +24,17 @@ from .screen import Picture, Screen
 from .shelf import Slot, sentence
 from .wire import Words
 
+if TYPE_CHECKING:
+    from .studio import Studio
+
 MOST_ORDERS = 64  # that may wait for their turn
 AWAY = 5.0  # seconds without a look at the screen after which nothing is computed
 
 
 class Player:
     """One session of one page. `order` may be called from any thread, the rest runs on the worker's."""
+
+    studio: "Studio"  # that opened it: its models and its other sessions
 
     def __init__(
         self,
@@ -33,8 +45,9 @@ class Player:
     ) -> None:
         self.key = secrets.token_urlsafe(12)
         self.slot = slot
-        self.folder = folder / self.key  # of its recordings
-        self.files: dict[str, Path] = {}  # those that are finished, by name
+        self.folder = folder / self.key  # of its recordings and uploads
+        self.files: dict[str, Path] = {}  # recordings that are finished, by name
+        self.uploads: dict[str, Path] = {}  # what the page brought, by the name that the server gave it
         self.screen = Screen(on_change, clock)
         self.outbox = Outbox(on_change)
         self.closed = False
@@ -54,6 +67,10 @@ class Player:
     def hear(self, words: Words) -> bool:
         """What needs no turn, such as a key; whether it was that. From any thread."""
         return False
+
+    def see(self, picture: NDArray[np.uint8], seconds: float) -> None:
+        """A picture [H, W, 3] of the page's camera, and when it was taken. From any thread."""
+        raise UsageError(f"{self.slot.tab!r} watches no camera; 'ask' does.")
 
     def saw(self, picture: Picture) -> None:
         """The page says that it showed this. From any thread."""
@@ -101,6 +118,7 @@ class Player:
         """Give everything back; the page is told."""
         self.halt()
         self.closed = True
+        shutil.rmtree(self.folder, ignore_errors=True)
         self.outbox.show("closed")
 
     def record(self) -> dict[str, Any]:

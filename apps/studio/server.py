@@ -16,15 +16,11 @@ from streamgen.errors import UsageError
 
 from .front import Front
 from .guard import Guard
+from .inbox import inbox
 from .link import link, threadsafe
 from .mjpeg import Watch
-from .player import Player
-from .studio import Studio
+from .studio import AbsentError, Studio
 from .wire import read
-
-
-class Absent(UsageError):  # noqa: N818 -- what is asked for is not here: 404
-    """There is nothing of this name."""
 
 
 def application(studio: Studio, build: Callable[[], Starlette]) -> Guard:
@@ -43,6 +39,7 @@ def application(studio: Studio, build: Callable[[], Starlette]) -> Guard:
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(UsageError, _refusal)
     _live(app, studio)
+    inbox(app, studio)
     _numbers(app, studio, front)
     app.mount("/studio", StaticFiles(directory=studio.settings.static), "static")
     app.mount("/", front, "page")
@@ -72,18 +69,18 @@ def _live(app: FastAPI, studio: Studio) -> None:
 
     @app.post("/say/{key}")
     async def say(key: str, request: Request) -> Response:
-        studio.hear(_player(studio, key), read((await request.body()).decode(errors="replace")))
+        studio.hear(studio.player(key), read((await request.body()).decode(errors="replace")))
         return JSONResponse({})
 
     @app.get("/notes/{key}")
     async def notes(key: str) -> Response:
-        return JSONResponse(_player(studio, key).outbox.take())
+        return JSONResponse(studio.player(key).outbox.take())
 
     @app.get("/recordings/{key}/{name}")
     async def recording(key: str, name: str) -> Response:
-        files = _player(studio, key).files
+        files = studio.player(key).files
         if name not in files:
-            raise Absent("There is no such recording; it goes when its session ends.")
+            raise AbsentError("There is no such recording; it goes when its session ends.")
         return FileResponse(files[name], filename=name)
 
 
@@ -108,15 +105,8 @@ def _numbers(app: FastAPI, studio: Studio, front: Front) -> None:
         slot = studio.shelf.slots.get(tab)
         pictures = {} if slot is None or slot.pipeline is None or tab == "image" else slot.pipeline.openings
         if name not in pictures:
-            raise Absent(f"There is no opening {name[:40]!r} of {tab[:40]!r}.")
+            raise AbsentError(f"There is no opening {name[:40]!r} of {tab[:40]!r}.")
         return Response(await asyncio.to_thread(_png, pictures[name]), media_type="image/png")
-
-
-def _player(studio: Studio, key: str) -> Player:
-    player = studio.players.get(key)
-    if player is None:
-        raise Absent("There is no such session, or it has ended.")
-    return player
 
 
 def _png(picture: Image.Image) -> bytes:
@@ -126,4 +116,4 @@ def _png(picture: Image.Image) -> bytes:
 
 
 async def _refusal(request: Request, error: Any) -> Response:
-    return JSONResponse({"say": "refused", "why": str(error)}, 404 if isinstance(error, Absent) else 400)
+    return JSONResponse({"say": "refused", "why": str(error)}, 404 if isinstance(error, AbsentError) else 400)

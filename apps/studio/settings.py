@@ -17,11 +17,17 @@ class StudioSettings:
     port: int = 7860
     token: str | None = None  # asked of every request where it is given
     sessions: int = 8  # that may be open at once
-    upload: int = 8 * MIB  # bytes that one request may bring
+    upload: int = 64 * MIB  # bytes that one request may bring
     memory: str | None = None  # budget of all caches together, such as 4GiB; None = no limit
     device: str | None = None  # None = a GPU where there is one
     models: dict[str, str] = field(
-        default_factory=lambda: {"world": "tiny-world", "video": "tiny-video", "image": "tiny-var"}
+        default_factory=lambda: {
+            "world": "tiny-world",
+            "video": "tiny-video",
+            "image": "tiny-var",
+            "ask": "tiny-vlm",
+            "text": "tiny-lm",
+        }
     )
 
     def __post_init__(self) -> None:

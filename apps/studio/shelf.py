@@ -9,7 +9,14 @@ from typing import Any
 import streamgen as sg
 from streamgen.cli import backend
 
-TABS = ("world", "video", "image")
+# A video checkpoint is a world without actions, and a world's prompt can be changed while it runs.
+KINDS = {
+    "world": "WorldPipeline",
+    "video": "WorldPipeline",
+    "image": "ImagePipeline",
+    "ask": "VideoQAPipeline",
+    "text": "TextPipeline",
+}
 
 
 @dataclass
@@ -38,7 +45,7 @@ class Shelf:
     """Loads in a thread of its own; a model that fails says why, and the others go on."""
 
     def __init__(self, models: dict[str, str], memory: str | None = None, device: str | None = None) -> None:
-        self.slots = {tab: Slot(tab, models[tab]) for tab in TABS if tab in models}
+        self.slots = {tab: Slot(tab, models[tab]) for tab in KINDS if tab in models}
         self.arena: Any = None  # of all caches, once torch is there
         self._memory = memory
         self._device = device
@@ -75,16 +82,18 @@ class Shelf:
         device = backend.pick_device(self._device)
         if self.arena is None:
             self.arena = sg.CachePool(budget=self._memory, device=device)
+        kind = KINDS[slot.tab]
         for other in self.slots.values():
-            if (
-                other.pipeline is not None
-                and other.name == slot.name
-                and "image" not in (other.tab, slot.tab)
-            ):
+            if other.pipeline is not None and other.name == slot.name and KINDS[other.tab] == kind:
                 return other.pipeline
-        # A video checkpoint is a world without actions, and a world's prompt can be changed while it runs.
-        kind = sg.ImagePipeline if slot.tab == "image" else sg.WorldPipeline
-        return kind.from_pretrained(slot.name, device=device, memory=self.arena)
+        if slot.tab == "text":
+            from .text_model import TextModel
+
+            return TextModel.load(slot.name, device, self.arena)
+        pipeline = getattr(sg, kind)
+        if slot.tab == "ask":
+            return pipeline.from_pretrained(slot.name, device=device, arena=self.arena)
+        return pipeline.from_pretrained(slot.name, device=device, memory=self.arena)
 
     def _tell(self, slot: Slot, state: str) -> None:
         slot.state = state

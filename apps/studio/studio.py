@@ -23,6 +23,10 @@ from .worker import Worker
 KEY = re.compile(r"[\w-]{16,64}")
 
 
+class AbsentError(UsageError):
+    """There is nothing of this name."""
+
+
 class StudioFullError(UsageError):
     """As many sessions are open as may be."""
 
@@ -56,6 +60,7 @@ class Studio:
         if tab not in there:
             raise UsageError(f"There is no tab {tab[:40]!r}; there are {', '.join(there)}.")
         player = TABS[tab].player(self.shelf.slots[TABS[tab].model], self.folder, on_change)
+        player.studio = self
         with self._lock:
             self._admit(player, key)
 
@@ -67,6 +72,13 @@ class Studio:
         self.shelf.listen(tell)
         self.worker.join(player)
         tell()
+        return player
+
+    def player(self, key: str) -> Player:
+        """The session of this key."""
+        player = self.players.get(key)
+        if player is None:
+            raise AbsentError("There is no such session, or it has ended.")
         return player
 
     def leave(self, player: Player) -> "Future[None]":

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .ask_player import AskPlayer
 from .image_player import ImagePlayer
 from .player import Player
+from .text_player import TextPlayer
 from .wire import Words
 from .world_player import WorldPlayer
 
@@ -33,8 +35,28 @@ def _image(pipeline: Any) -> Words:
     return {"classes": list(settings.classes.names), "presets": list(settings.presets)}
 
 
+def _ask(pipeline: Any) -> Words:
+    from streamgen.pipelines.videoqa_memory import NAMES
+
+    settings = pipeline.parts.settings
+    return {"memories": list(NAMES), "budget": settings.budget, "fps": settings.fps}
+
+
+def _text(model: Any) -> Words:
+    from .text_model import TEXTS
+
+    return {
+        "draft": model.draft is not None,
+        "documents": model.documents is not None,
+        "longest": model.model.longest,
+        "texts": TEXTS,
+    }
+
+
 TABS = {
     "world": Tab("world", WorldPlayer, _world),
     "video": Tab("video", WorldPlayer, _world),
     "image": Tab("image", ImagePlayer, _image),
+    "ask": Tab("ask", AskPlayer, _ask),
+    "text": Tab("text", TextPlayer, _text),
 }

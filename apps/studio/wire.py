@@ -46,7 +46,7 @@ WORDS: dict[str, Kinds] = {
     "down": {"key": TEXT},
     "up": {"key": TEXT},
     "mouse": {"x": NUMBER, "y": NUMBER},
-    "start": {"prompt": TEXT, "seed": WHOLE, "opening": TEXT},
+    "start": {"prompt": TEXT, "seed": WHOLE, "opening": TEXT, "upload": TEXT},
     "prompt": {"text": TEXT, "mode": TEXT, "over": WHOLE, "pin_sink": FLAG, "branch": WHOLE},
     "pause": {},
     "resume": {},
@@ -56,6 +56,17 @@ WORDS: dict[str, Kinds] = {
     "reset": {},
     "stop": {},
     "record": {},
+    "watch": {"source": TEXT, "name": TEXT, "pace": TEXT, "memory": TEXT, "budget": WHOLE},
+    "ask": {"question": TEXT, "at": NUMBER},
+    "read": {"document": TEXT},
+    "write": {
+        "question": TEXT, "document": TEXT, "way": TEXT, "samples": WHOLE, "temperature": NUMBER,
+        "top_k": WHOLE, "seed": WHOLE, "max_tokens": WHOLE, "drafted": FLAG,
+    },
+    "edit": {
+        "picture": WHOLE, "mask": TEXT, "label": TEXT, "variants": WHOLE, "seed": WHOLE, "preset": TEXT,
+        "cfg": NUMBER,
+    },
     "image": {
         "labels": LIST, "seed": WHOLE, "preset": TEXT, "cfg": NUMBER, "top_k": WHOLE, "top_p": NUMBER,
         "more_smooth": FLAG,
@@ -69,6 +80,11 @@ NEEDED = {
     "start": "prompt",
     "prompt": "text",
     "keep": "branch",
+    "watch": "source",
+    "ask": "question",
+    "read": "document",
+    "write": "question",
+    "edit": "mask",
 }
 
 

@@ -4,7 +4,6 @@ Shapes: T frames of a chunk, H height, W width.
 """
 
 import secrets
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from streamgen.errors import UsageError
 from streamgen.pipelines.control import HeldKeys
 
+from .ask_sources import LiveSights
 from .branches import Branches
 from .ledger import pool_record
 from .player import Player
@@ -47,6 +47,7 @@ class WorldPlayer(Player):
         self.branches: Branches | None = None
         self.paused = False
         self.recording: Recording | None = None
+        self.watchers: list[LiveSights] = []  # sessions that ask about it
         self._lasts: deque[tuple[Pixels, ...]] = deque()  # the last image [H, W, 3] of each chunk, for undo
         self._tempo: Tempo
         self._readout: Readout
@@ -68,7 +69,10 @@ class WorldPlayer(Player):
         if moved:
             self._readout.input_to_frame = chunks[0].timing["input_to_frame"]
         if self.recording is not None:
-            self.recording.add(chunks[0].frames)
+            self.recording.add(chunks[0].frames, chunks[0].start)
+        self.watchers = [watcher for watcher in self.watchers if not watcher.ended]
+        for watcher in self.watchers:
+            watcher.put_chunk(chunks[0].frames, self._readout.fps)
         facts = {"chunk": chunks[0].index, "frame": chunks[0].start, "applied": sorted(given.keys)}
         self._show([chunk.frames for chunk in chunks], facts, since if moved else None)
         self._tell()
@@ -120,6 +124,8 @@ class WorldPlayer(Player):
         finally:
             branches.close()
             self._forget()
+            for watcher in self.watchers:
+                watcher.end("The stream that was watched has ended.")
         self.outbox.say("stopped")
 
     def close(self) -> None:
@@ -127,7 +133,6 @@ class WorldPlayer(Player):
             self.recording.close()
             self.recording = None
         super().close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def record(self) -> dict[str, Any]:
         pools = [] if self.branches is None else self.branches.pools
@@ -207,6 +212,7 @@ class WorldPlayer(Player):
         self._lasts.pop()
         self._tempo.anchor()
         moment = branches.first.moment
+        self._unrecord(moment.frame)
         self.outbox.say("undone", chunk=moment.index, undoable=branches.undoable)
         if self._lasts:
             facts = {"chunk": moment.index - 1, "frame": moment.frame - 1, "applied": []}
@@ -220,12 +226,15 @@ class WorldPlayer(Player):
     def _keep(self, branches: Branches, words: Words) -> None:
         branches.keep(words["branch"])
         self._forget()
+        if words["branch"]:
+            self._unrecord(0)  # the left world was recorded, and its log went with it
         self.outbox.say("kept", branch=words["branch"], prompt=branches.first.moment.prompt)
 
     def _reset(self, branches: Branches, words: Words) -> None:
         branches.keep(0)
         branches.first.reset()
         self._forget()
+        self._unrecord(0)
         request = branches.first.request
         self.outbox.say("was reset", prompt=request.prompt, seed=request.seed)
 
@@ -236,6 +245,10 @@ class WorldPlayer(Player):
         self.folder.mkdir(parents=True, exist_ok=True)
         self.recording = Recording(self.folder, len(self.files) // 2 + 1, self._readout.fps)
         self.outbox.say("recording")
+
+    def _unrecord(self, start: int) -> None:
+        if self.recording is not None:
+            self.recording.undone(start)
 
     def _finish_recording(self, branches: Branches) -> None:
         recording, self.recording = self.recording, None

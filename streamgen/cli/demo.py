@@ -21,10 +21,12 @@ def demo(
         typer.Option(metavar="TOKEN", help="Ask every visitor for this token.", rich_help_panel=_WHO),
     ] = None,
     sessions: Annotated[int, typer.Option(help="Sessions that may be open.", rich_help_panel=_WHO)] = 8,
-    upload: Annotated[int, typer.Option(help="MiB that one request may bring.", rich_help_panel=_WHO)] = 8,
+    upload: Annotated[int, typer.Option(help="MiB that one request may bring.", rich_help_panel=_WHO)] = 64,
     world: Annotated[str, typer.Option(help=_MODEL, rich_help_panel=_WHAT)] = "tiny-world",
     video: Annotated[str, typer.Option(help=_MODEL, rich_help_panel=_WHAT)] = "tiny-video",
     image: Annotated[str, typer.Option(help=_MODEL, rich_help_panel=_WHAT)] = "tiny-var",
+    ask: Annotated[str, typer.Option(help=_MODEL, rich_help_panel=_WHAT)] = "tiny-vlm",
+    text: Annotated[str, typer.Option(help=_MODEL, rich_help_panel=_WHAT)] = "tiny-lm",
     memory: Annotated[
         str | None, typer.Option(help="Budget of all caches, such as 4GiB.", rich_help_panel=_MACHINE)
     ] = None,
@@ -50,6 +52,6 @@ def demo(
         upload=upload * 2**20,
         memory=memory,
         device=parse_device(device),
-        models={"world": world, "video": video, "image": image},
+        models={"world": world, "video": video, "image": image, "ask": ask, "text": text},
     )
     import_module("streamgen_apps.studio.run").run(settings, say)

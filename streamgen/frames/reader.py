@@ -122,7 +122,7 @@ class Reader(Iterator[Frame]):
 
 
 def read(
-    source: str | os.PathLike[str] | BinaryIO,
+    source: str | os.PathLike[str] | BinaryIO | Source,
     fps: float | None = None,
     start: float | None = None,
     end: float | None = None,
@@ -133,10 +133,11 @@ def read(
     """The frames of a source, upright, in RGB, with the times at which they are shown.
 
     source: a path, `-` for standard input, an open binary file, a URL (rtsp, http, ...), `cam:0` or
-    `/dev/video0`, `lavfi:GRAPH`, or a picture. fps: at most so many a second (see `sampling`); None takes
-    all. start, end: seconds; a frame at `end` is not given. latest: keep only the newest frame that was not
-    taken, and count the others; None means: where the source is live. timeout: seconds that a server or a
-    camera may be silent. skip_damage: go on behind broken data; None means: where the source is live.
+    `/dev/video0`, `lavfi:GRAPH`, a picture, or a `Source`. fps: at most so many a second (see `sampling`);
+    None takes all. start, end: seconds; a frame at `end` is not given. latest: keep only the newest frame
+    that was not taken, and count the others; None means: where the source is live. timeout: seconds that a
+    server or a camera may be silent. skip_damage: go on behind broken data; None means: where the source is
+    live.
 
     Raises (here or while reading): UsageError for arguments, NoVideoError where there is no video,
     DamagedVideoError after the good frames, SourceLostError for servers and cameras.

@@ -41,8 +41,10 @@ class Source:
         return self.kind in ("server", "camera")
 
 
-def source_of(source: str | os.PathLike[str] | BinaryIO) -> Source:
+def source_of(source: str | os.PathLike[str] | BinaryIO | Source) -> Source:
     """What a name means: `-`, a URL, `cam:0` or `/dev/video0`, `lavfi:GRAPH`, a path; or an open file."""
+    if isinstance(source, Source):
+        return source
     if not isinstance(source, (str, os.PathLike)):
         return Source(str(getattr(source, "name", "the stream")), source, "pipe")
     text = os.fspath(source)

@@ -18,13 +18,9 @@ from apps.studio.wire import unpack
 from streamgen.kv import Arena
 
 PATIENCE = 60.0  # seconds after which a test gives up; never the time that something takes
-ORDINARY = (
-    "model",
-    "started",
-    "readout",
-    "warning",
-    "stopped",
-)  # words that may come before the awaited ones
+# Words that may come before the awaited ones; for the first of them anything may be passed over.
+BESIDE = ("model", "started", "readout", "warning", "stopped")
+ORDINARY = (*BESIDE, "watching", "seen", "ended", "piece", "answered", "writing")
 
 
 @contextmanager
@@ -57,6 +53,7 @@ class Page:
     def __init__(self, socket: WebSocketTestSession) -> None:
         self.socket = socket
         self.notes: list[dict[str, Any]] = []
+        self.key = ""  # of its session, once it was told
 
     def ask(self, do: str, **words: Any) -> None:
         self.socket.send_text(json.dumps({"do": do, **words}))
@@ -74,12 +71,17 @@ class Page:
 
     def note(self, kind: str) -> dict[str, Any]:
         """The next words of this kind; pictures on the way are answered. A refusal is not waited past."""
+        return self.note_of((kind,))
+
+    def note_of(self, kinds: tuple[str, ...]) -> dict[str, Any]:
+        """The next words of one of these kinds."""
         end = time.monotonic() + PATIENCE
         while True:
-            assert time.monotonic() < end, f"no {kind!r} came; these did: {self.notes}"
+            assert time.monotonic() < end, f"no {kinds} came; these did: {self.notes}"
             for place, note in enumerate(self.notes):
-                assert note["say"] in (kind, *ORDINARY) or kind in ORDINARY, f"instead of {kind!r}: {note}"
-                if note["say"] == kind:
+                said = note["say"]
+                assert said in (*kinds, *ORDINARY) or set(kinds) & {*BESIDE}, f"instead of {kinds}: {note}"
+                if said in kinds:
                     del self.notes[: place + 1]
                     return note
             message = self.socket.receive()
@@ -91,6 +93,7 @@ class Page:
     def _keep(self, message: dict[str, Any]) -> None:
         assert message["type"] == "websocket.send", f"the server closed: {message}"
         self.notes.append(json.loads(message["text"]))
+        self.key = self.notes[-1].get("session", self.key)
 
 
 def held(studio: Studio) -> int:
