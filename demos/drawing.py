@@ -15,7 +15,6 @@ import numpy as np
 import transformers
 from IPython.display import Video
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from streamgen.frames import Clip, enlarge, format_of, open_writer
@@ -55,13 +54,13 @@ def beside(*clips: Any, gap: int = 4) -> Any:
     return np.concatenate([part for clip in clips for part in (clip, between)][:-1], axis=2)
 
 
-def strip(rows: Mapping[str, Sequence[Any]], titles: Sequence[str] = (), size: float = 1.0) -> Figure:
+def strip(rows: Mapping[str, Sequence[Any]], titles: Sequence[str] = (), size: float = 1.0) -> None:
     """Rows of pictures with a name before each row, and titles above the columns."""
-    columns = max(map(len, rows.values()))
+    columns, names = max(map(len, rows.values())), 0.08 * max(map(len, rows))
     figure, axes = plt.subplots(
-        len(rows), columns, figsize=(columns * size, len(rows) * size), squeeze=False,
-        gridspec_kw={"wspace": 0.03, "hspace": 0.03},
-    )  # fmt: skip
+        len(rows), columns, figsize=(columns * size + names, len(rows) * size + 0.2), squeeze=False
+    )
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
     for row, (name, pictures) in zip(axes, rows.items(), strict=True):
         for axis, picture in zip(row, pictures, strict=False):
             axis.imshow(picture)
@@ -70,7 +69,6 @@ def strip(rows: Mapping[str, Sequence[Any]], titles: Sequence[str] = (), size: f
         row[0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8)
     for axis, title in zip(axes[0], titles, strict=False):
         axis.set_title(title, loc="center", fontsize=9)
-    return figure
 
 
 def bare(axis: Axes) -> None:
