@@ -22,6 +22,7 @@ class Size:
 
     layers: int
     width: int
+    inner: int  # width inside a block
     heads: int
     key_heads: int
     eyes: int  # layers
@@ -31,9 +32,12 @@ class Size:
     budget: int  # video tokens
 
 
+# In `mid` 20 chunks beyond the budget make a full memory eleven times as long as it, and what a question
+# costs there is reading the past. In `wide` it is reading the weights, which no memory can save.
 SIZES = {
-    "mid": Size(12, 512, 8, 2, 2, 192, 224, 4, 784),
-    "tiny": Size(4, 64, 4, 2, 1, 32, 64, 2, 24),
+    "mid": Size(10, 256, 672, 4, 2, 1, 128, 448, 5, 1960),
+    "wide": Size(12, 512, 2048, 8, 2, 2, 192, 224, 4, 784),
+    "tiny": Size(4, 64, 256, 4, 2, 1, 32, 64, 2, 24),
 }
 
 
@@ -54,8 +58,8 @@ def pipeline(size: Size, memory: Memory, dtype: torch.dtype, attention: str) -> 
     vlm, vision = streaming(model, Pixels(None, (0.5,) * 3, (0.5,) * 3), None, _encode)
     settings = VideoQASettings(
         fps=1.0, chunk=size.chunk, budget=size.budget, prompt="you are a helpful assistant",
-        question="{question}", choice="{question} {options}", answer_tokens=8, repetition_penalty=1.0,
-        guidance=Guidance(), frame_tokens=None,
+        question="{question} <|im_end|> <|im_start|> assistant", choice="{question} {options}",
+        answer_tokens=8, repetition_penalty=1.0, guidance=Guidance(), frame_tokens=None,
     )  # fmt: skip
     parts = QAParts("random", vlm, vision, Words(), frozenset(), settings, attention, sg.CachePool())
     return sg.VideoQAPipeline(parts, memory)
@@ -67,7 +71,7 @@ def _encode(text: str) -> list[int]:
 
 def _config(size: Size) -> LlavaOnevisionConfig:
     text: dict[str, Any] = {
-        "model_type": "qwen2", "hidden_size": size.width, "intermediate_size": 4 * size.width,
+        "model_type": "qwen2", "hidden_size": size.width, "intermediate_size": size.inner,
         "num_hidden_layers": size.layers, "num_attention_heads": size.heads, "vocab_size": WORDS,
         "num_key_value_heads": size.key_heads, "max_position_embeddings": 32768,
     }  # fmt: skip

@@ -86,10 +86,14 @@ def bench_ask(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="A bundled name or a folder; random weights, or tiny-vlm for --accuracy."
+            "--model",
+            "-m",
+            help="A bundled name or a folder; random weights, or tiny-vlm for --accuracy and --minutes.",
         ),
     ] = None,
-    size: Annotated[str, typer.Option(help="Of the random weights: mid, or tiny for a look.")] = "mid",
+    size: Annotated[
+        str, typer.Option(help="Of the random weights: mid, wide (more weights, a shorter past) or tiny.")
+    ] = "mid",
     budget: Annotated[
         int | None,
         typer.Option(
@@ -97,7 +101,7 @@ def bench_ask(
         ),
     ] = None,
     beyond: Annotated[int, typer.Option(help="Chunks that come when the budget is full.")] = 20,
-    dtype: Annotated[str, _DTYPE] = "both",
+    dtype: Annotated[str, _DTYPE] = "fp32",
     accuracy: Annotated[
         bool, typer.Option("--accuracy", help="How often each memory is right, instead of how fast it is.")
     ] = False,
@@ -107,16 +111,22 @@ def bench_ask(
     frames: Annotated[
         list[int] | None, typer.Option(help="For --accuracy: frames of a story; 48 and 72 by default.")
     ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Watch so long with hermes alone: does anything grow?")
+    ] = None,
     attention: Annotated[str, typer.Option(help="Attention kernel.")] = "auto",
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Compare memories of a watched video: times of a chunk and a first token, bytes, tokens; or accuracy."""
-    _one_measurement(context, accuracy)
+    _one_measurement(context, accuracy, minutes is not None)
     if accuracy:
         _accuracy(model or "tiny-vlm", budget, stories, frames or [48, 72], attention, as_json)
         return
+    if minutes is not None:
+        _long(model or "tiny-vlm", budget, minutes, attention, as_json)
+        return
     _check(dtype)
-    if size not in ("mid", "tiny") or beyond < 3 or (budget is not None and budget < 1):
+    if size not in ("mid", "wide", "tiny") or beyond < 3 or (budget is not None and budget < 1):
         raise UsageError(
             f"--size {size} --beyond {beyond} --budget {budget} measures nothing; choose mid or tiny, "
             "3 chunks or more, and a budget of at least a chunk's tokens."
@@ -136,14 +146,33 @@ def bench_ask(
     )
 
 
-def _one_measurement(context: typer.Context, accuracy: bool) -> None:
-    """Refuse options of the one measurement where the other was asked for."""
-    foreign = ("size", "beyond", "dtype") if accuracy else ("stories", "frames")
-    sources = {name: context.get_parameter_source(name) for name in foreign}
-    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
-    if given:
-        where, mend = ("with", "leave one of them out") if accuracy else ("without", "give --accuracy, too")
-        raise UsageError(f"--{given[0]} has no meaning {where} --accuracy; {mend}.")
+def _one_measurement(context: typer.Context, accuracy: bool, long: bool) -> None:
+    """Refuse options of one measurement where another was asked for."""
+    if accuracy and long:
+        raise UsageError("--accuracy and --minutes are two measurements; leave one of them out.")
+    ours = {"accuracy": ("stories", "frames"), "side by side": ("size", "beyond", "dtype")}
+    chosen = "accuracy" if accuracy else "minutes" if long else "side by side"
+    for kind, names in ours.items():
+        sources = {name: context.get_parameter_source(name) for name in names if kind != chosen}
+        given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+        if given and kind == "accuracy":
+            raise UsageError(f"--{given[0]} has no meaning without --accuracy; give --accuracy, too.")
+        if given:
+            raise UsageError(f"--{given[0]} has no meaning with --{chosen}; leave one of them out.")
+
+
+def _long(model: str, budget: int | None, minutes: float, attention: str, as_json: bool) -> None:
+    if not 1 <= minutes <= 24 * 60 or (budget is not None and budget < 2):
+        raise UsageError(
+            f"--minutes {minutes:g} --budget {budget} measures nothing; give 1 minute to a day, and a budget "
+            "of at least a chunk's tokens."
+        )
+    from streamgen.cli import backend
+
+    backend.quieten_libraries()
+    import_module("streamgen_apps.bench.ask_long").run(
+        json_output=as_json, model=model, minutes=minutes, budget=budget, attention=attention
+    )
 
 
 def _accuracy(
