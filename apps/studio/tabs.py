@@ -7,6 +7,7 @@ from typing import Any
 from .ask_player import AskPlayer
 from .image_player import ImagePlayer
 from .player import Player
+from .replay_player import ReplayPlayer
 from .text_player import TextPlayer
 from .wire import Words
 from .world_player import WorldPlayer
@@ -59,4 +60,5 @@ TABS = {
     "image": Tab("image", ImagePlayer, _image),
     "ask": Tab("ask", AskPlayer, _ask),
     "text": Tab("text", TextPlayer, _text),
+    "replay": Tab("world", ReplayPlayer, lambda pipeline: {}),
 }

@@ -20,7 +20,7 @@ from streamgen.kv import Arena
 PATIENCE = 60.0  # seconds after which a test gives up; never the time that something takes
 # Words that may come before the awaited ones; for the first of them anything may be passed over.
 BESIDE = ("model", "started", "readout", "warning", "stopped")
-ORDINARY = (*BESIDE, "watching", "seen", "ended", "piece", "answered", "writing")
+ORDINARY = (*BESIDE, "opened", "watching", "seen", "ended", "piece", "answered", "writing")
 
 
 @contextmanager
