@@ -1,6 +1,7 @@
 """What a new prompt does to a running world, for every mode of ReCache.
 
     python -m weights.recipes.tiny_world.switches --switches 50 --sheet docs/pictures/x.png
+    python -m weights.recipes.tiny_world.switches --model tiny-video --still
 
 A world runs under random keys; at a new prompt it is forked once a mode, and every fork goes on under the
 same keys. `arrived`: the colours are nearer to the new look than to the old one, and of all looks the
@@ -44,8 +45,10 @@ class Turn:
     seconds: float
 
 
-def choose(count: int, seed: int, after: int) -> list[tuple[Look, Look, str, str, int, tuple[str, ...]]]:
-    """Switches whose ground changes its colours: old and new look and words, seed, keys."""
+def choose(
+    count: int, seed: int, after: int, still: bool = False
+) -> list[tuple[Look, Look, str, str, int, tuple[str, ...]]]:
+    """Switches whose ground changes its colours: old and new look and words, seed, keys (none if `still`)."""
     rng = np.random.default_rng((seed, 78))
     picked = []
     while len(picked) < count:
@@ -54,16 +57,22 @@ def choose(count: int, seed: int, after: int) -> list[tuple[Look, Look, str, str
         if (old.biome, old.time, old.weather) == (new.biome, new.time, new.weather):
             continue
         played = tuple(keys(BEFORE + after, rng))
+        played = ("stay",) * len(played) if still else played
         picked.append((old, new, say(old, rng), say(new, rng), int(rng.integers(1 << 30)), played))
     return picked
 
 
 def turns(
-    pipe: "sg.WorldPipeline", count: int, seed: int, modes: Sequence[str] = MODES, after: int = AFTER
+    pipe: "sg.WorldPipeline",
+    count: int,
+    seed: int,
+    modes: Sequence[str] = MODES,
+    after: int = AFTER,
+    still: bool = False,
 ) -> list[Turn]:
     """Every switch in every mode."""
     made = []
-    for old, new, words, new_words, number, played in choose(count, seed, after):
+    for old, new, words, new_words, number, played in choose(count, seed, after, still):
         with pipe.start(words, seed=number, undo=1) as world:
             before = walk(world, played[:BEFORE])
             for mode in modes:
@@ -129,11 +138,12 @@ def main() -> None:
     parser.add_argument("--model", default="tiny-world")
     parser.add_argument("--switches", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--still", action="store_true", help="press no key: for a model that knows none")
     parser.add_argument("--sheet", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     pipe = sg.WorldPipeline.from_pretrained(options.model)
-    made = turns(pipe, options.switches, options.seed)
+    made = turns(pipe, options.switches, options.seed, still=options.still)
     for mode in MODES:
         print(mode, json.dumps(table([turn for turn in made if turn.mode == mode])), flush=True)
     if options.sheet:
