@@ -17,6 +17,8 @@ TABS = (
     ("World", "world", '<studio-world tab="world"></studio-world>'),
     ("Video", "video", '<studio-world tab="video"></studio-world>'),
     ("Image", "image", "<studio-image></studio-image>"),
+    ("Ask", "ask", "<studio-ask></studio-ask>"),
+    ("Replay", "replay", "<studio-replay></studio-replay>"),
     ("Memory & kernels", "memory", "<studio-memory></studio-memory>"),
 )
 _OWN = {"js_on_load": None, "apply_default_css": False}  # the elements bring scripts and styles of their own

@@ -4,6 +4,7 @@ import { button, make } from "./dom.js";
 import { Keypad } from "./keypad.js";
 import { Keys, typing } from "./keys.js";
 import { Link } from "./link.js";
+import { Look } from "./look.js";
 import { Readout } from "./readout.js";
 import { Receipts } from "./receipts.js";
 import { Stage } from "./stage.js";
@@ -21,15 +22,17 @@ class StudioWorld extends HTMLElement {
     this.watcher.observe(this);
     this.keys = this.pad.keys = new Keys(
       (words) => this.send(words),
-      () => this.visible && this.running,
+      () => (this.visible || this.watched) && this.running,
       (held) => this.pad.held(held),
     );
     this.keys.obeyed = new Set(this.model?.keys ?? []);
+    this.look = new Look(this.stage.element, this.keys, (words) => this.send(words));
   }
 
   disconnectedCallback() {
     this.gone.abort();
     this.watcher.disconnect();
+    this.look.close();
     this.keys.close();
     this.link?.close();
     this.link = undefined;
@@ -58,7 +61,13 @@ class StudioWorld extends HTMLElement {
     this.visible = visible;
     if (visible && !this.link) this.#connect();
     if (!visible) this.keys.releaseAll();
-    if (this.running && !this.panel.paused) this.send({ do: visible ? "resume" : "pause" });
+    if (this.running && !this.panel.paused && !this.watched) this.send({ do: visible ? "resume" : "pause" });
+  }
+
+  /** Another tab looks on: the stream goes on, and obeys keys, while this tab is hidden. null ends that. */
+  watch(draw) {
+    this.watched = draw;
+    if (this.running && !this.panel.paused) this.send({ do: draw || this.visible ? "resume" : "pause" });
   }
 
   #connect() {
@@ -82,6 +91,7 @@ class StudioWorld extends HTMLElement {
   #picture(head, bitmaps) {
     this.stage.say("");
     this.stage.draw(bitmaps);
+    this.watched?.(bitmaps);
     this.pad.applied(head.applied);
     this.receipts.seen(head.chunk);
     this.dataset.frame = head.frame;
@@ -116,6 +126,7 @@ class StudioWorld extends HTMLElement {
     else if (!this.running) this.stage.say("Write a prompt and press Start.");
     if (note.state !== "ready") return;
     this.keys.obeyed = new Set(note.keys);
+    this.look.mouse = note.mouse;
     this.pad.show(note.keys);
     this.panel.ready(note);
   }
@@ -143,6 +154,8 @@ class StudioWorld extends HTMLElement {
       make("a", { href: `/recordings/${note.session}/${name}`, download: name }, name),
     );
     this.panel.recording(false);
+    const told = { name: note.files[0], session: note.session };
+    document.dispatchEvent(new CustomEvent("studio-recorded", { detail: told }));
     this.receipts.say(`${note.frames} frames: `).append(...links.flatMap((link) => [link, " "]));
   }
 
