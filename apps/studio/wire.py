@@ -67,8 +67,8 @@ WORDS: dict[str, Kinds] = {
         "top_k": WHOLE, "seed": WHOLE, "max_tokens": WHOLE, "drafted": FLAG,
     },
     "edit": {
-        "picture": WHOLE, "mask": TEXT, "label": TEXT, "variants": WHOLE, "seed": WHOLE, "preset": TEXT,
-        "cfg": NUMBER,
+        "picture": WHOLE, "upload": TEXT, "mask": TEXT, "label": TEXT, "variants": WHOLE, "seed": WHOLE,
+        "preset": TEXT, "cfg": NUMBER,
     },
     "image": {
         "labels": LIST, "seed": WHOLE, "preset": TEXT, "cfg": NUMBER, "top_k": WHOLE, "top_p": NUMBER,

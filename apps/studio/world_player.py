@@ -19,6 +19,7 @@ from streamgen.pipelines.control import HeldKeys
 from .ask_sources import LiveSights
 from .branches import Branches
 from .ledger import pool_record
+from .openings import facts_of, start_picture
 from .player import Player
 from .readout import Readout
 from .recording import Recording
@@ -91,7 +92,7 @@ class WorldPlayer(Player):
             "stop": lambda branches, words: self.halt(),
         }
         if do == "start":
-            self._start(words["prompt"], words.get("seed"), words.get("opening"))
+            self._start(words)
         elif do not in orders:
             raise UsageError(f"A world does not know {do!r}; it knows start, {', '.join(orders)}.")
         elif self.branches is None:
@@ -139,10 +140,10 @@ class WorldPlayer(Player):
         held = [pool_record(pool, ("first", "fork")[number]) for number, pool in enumerate(pools)]
         return {"session": self.key[:6], "tab": self.slot.tab, "model": self.slot.name, "pools": held}
 
-    def _start(self, prompt: str, seed: int | None, opening: str | None) -> None:
-        pipeline = self.slot.pipeline
-        seed = secrets.randbelow(SEEDS) if seed is None else seed
-        image = _opening(pipeline, opening)
+    def _start(self, words: Words) -> None:
+        pipeline, prompt = self.slot.pipeline, words["prompt"]
+        seed = words.get("seed", secrets.randbelow(SEEDS))
+        image = start_picture(self, words)
         pipeline.request(prompt, image, seed)  # what cannot be is refused before the old world is closed
         self.halt()
         world = pipeline.start(prompt, image, seed)
@@ -150,7 +151,7 @@ class WorldPlayer(Player):
         self.branches, self.paused = Branches(world), False
         self._readout = Readout(settings.fps)
         self._tempo = Tempo(settings.chunk / settings.fps, self._clock)
-        self.outbox.say("started", prompt=prompt, seed=seed, **_facts(world))
+        self.outbox.say("started", prompt=prompt, seed=seed, **facts_of(world))
         if world.opening is not None:
             self._show([world.opening.frames], {"chunk": -1, "frame": 0, "applied": []}, None)
 
@@ -262,27 +263,3 @@ class WorldPlayer(Player):
         new = {path.name: path for path in (recording.video, recording.log)}
         self.files |= new
         self.outbox.say("recorded", frames=recording.frames, files=list(new), session=self.key)
-
-
-def _opening(pipeline: Any, name: str | None) -> Any:
-    """The picture of this name that came with the checkpoint."""
-    if not name:
-        return None
-    if name not in pipeline.openings:
-        known = ", ".join(pipeline.openings) or "none: it begins from words only"
-        raise UsageError(f"There is no opening {name!r}; this model has {known}.")
-    return pipeline.openings[name]
-
-
-def _facts(world: Any) -> dict[str, Any]:
-    """What the page shows of a world that was started."""
-    request, video = world.request, world.parts.video
-    return {
-        "size": list(request.size),
-        "window": request.window,
-        "sink": request.sink,
-        "kernel": video.attention,
-        "model_fps": video.settings.fps,
-        "keys": sorted(world.parts.actions.obeyed),
-        "undo": request.undo,
-    }

@@ -1,9 +1,11 @@
 """A world over the live socket: frames, keys, words, forks, and pages that are free when it ends."""
 
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from apps.studio.studio import Studio
@@ -173,6 +175,31 @@ def test_a_recording_is_there_with_its_log_until_the_session_ends(served: Served
         assert client.get(f"/recordings/{note['session']}/..%2F..%2Fetc%2Fpasswd").status_code == 404
     until(lambda: not list(studio.folder.iterdir()))
     assert client.get(video).status_code == 404
+
+
+def test_a_world_begins_from_a_picture_that_the_page_brings(served: Served) -> None:
+    client, studio = served
+    with client.websocket_connect("/live/world") as socket:
+        page = Page(socket)
+        key = page.note("model")["session"]
+        buffer = io.BytesIO()
+        Image.new("RGB", (90, 40), (200, 40, 40)).save(buffer, format="JPEG")
+        name = client.post(f"/upload/{key}", content=buffer.getvalue()).json()["name"]
+        page.ask("start", prompt=PROMPT, seed=1, upload=name)
+        page.note("started")
+        assert page.picture()[0]["chunk"] == -1  # the picture itself, as the model sees it
+        for wrong, said in (
+            ({"upload": "../../etc/passwd"}, "no upload"),
+            ({"opening": "x", "upload": name}, "from one"),
+        ):
+            page.ask("start", prompt=PROMPT, **wrong)
+            assert said in page.note("refused")["why"]
+        bad = client.post(f"/upload/{key}", content=b"no picture").json()["name"]
+        page.ask("start", prompt=PROMPT, upload=bad)
+        assert "10 bytes came that are no JPEG" in page.note("refused")["why"]
+        assert page.picture()[0]["chunk"] >= 0  # the world that ran goes on
+    until(lambda: held(studio) == 0)
+    assert not list(studio.folder.iterdir())
 
 
 def test_closing_the_socket_frees_every_page_within_two_seconds(served: Served) -> None:
