@@ -3,8 +3,8 @@
 Shapes: T frames, H height, W width.
 """
 
-import logging
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import transformers
 from IPython.display import Video
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
@@ -32,8 +31,17 @@ plt.rcParams.update(
         "figure.constrained_layout.use": True,
     }
 )  # fmt: skip
-transformers.logging.disable_progress_bar()
-logging.getLogger("transformers").setLevel(logging.ERROR)
+
+
+def quiet() -> None:
+    """No progress bars of loading, and no warning that there is no widget for them."""
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    import transformers
+
+    transformers.logging.disable_progress_bar()
+
+
+quiet()
 
 
 def play(frames: Any, fps: float = 8, scale: int = 4) -> Video:
