@@ -18,6 +18,7 @@ TABS = (
     ("Video", "video", '<studio-world tab="video"></studio-world>'),
     ("Image", "image", "<studio-image></studio-image>"),
     ("Ask", "ask", "<studio-ask></studio-ask>"),
+    ("Text", "text", "<studio-text></studio-text>"),
     ("Replay", "replay", "<studio-replay></studio-replay>"),
     ("Memory & kernels", "memory", "<studio-memory></studio-memory>"),
 )

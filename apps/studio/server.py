@@ -19,6 +19,7 @@ from .guard import Guard
 from .inbox import inbox
 from .link import link, threadsafe
 from .mjpeg import Watch
+from .planning import planning
 from .studio import AbsentError, Studio
 from .wire import read
 
@@ -40,6 +41,7 @@ def application(studio: Studio, build: Callable[[], Starlette]) -> Guard:
     app.add_exception_handler(UsageError, _refusal)
     _live(app, studio)
     inbox(app, studio)
+    planning(app, studio)
     _numbers(app, studio, front)
     app.mount("/studio", StaticFiles(directory=studio.settings.static), "static")
     app.mount("/", front, "page")

@@ -74,21 +74,28 @@ def plan(
     asked = PlanAsked(
         model, tokens, sequences, shared, window, sink, gqa, page_size, chunk, size, seconds, dtype, memory
     )
-    _check(asked)
-    from streamgen.cli.plan_kinds import planner_of
-    from streamgen.kv.arena import parse_bytes
-
-    budget = None if memory is None else parse_bytes(memory)
-    planner = planner_of(asked)
-    made = planner.plan(sequences)
-    facts: dict[str, object] = {"model": model, **planner.settled, "sequences": sequences, **made.record()}
-    if budget is not None:
-        facts |= planner.limits(budget, sequences)
+    made, facts = planned(asked)
     if as_json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         _show(made, facts)
     return 0
+
+
+def planned(asked: PlanAsked) -> tuple["Plan", dict[str, object]]:
+    """The plan of a wish, and everything about it as JSON holds it."""
+    _check(asked)
+    from streamgen.cli.plan_kinds import planner_of
+    from streamgen.kv.arena import parse_bytes
+
+    budget = None if asked.memory is None else parse_bytes(asked.memory)
+    planner = planner_of(asked)
+    made = planner.plan(asked.sequences)
+    facts: dict[str, object] = {"model": asked.model, **planner.settled, "sequences": asked.sequences}
+    facts |= made.record()
+    if budget is not None:
+        facts |= planner.limits(budget, asked.sequences)
+    return made, facts
 
 
 def _check(asked: PlanAsked) -> None:

@@ -14,6 +14,7 @@ const TURN = { up: "ArrowUp", left: "ArrowLeft", down: "ArrowDown", right: "Arro
 export class Look {
   constructor(element, keys, send) {
     this.element = element;
+    element.style.touchAction = "none"; // a thumb on the stick would scroll the page
     this.keys = keys;
     this.send = send;
     this.mouse = false; // whether the model obeys it

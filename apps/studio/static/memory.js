@@ -1,6 +1,7 @@
 // <studio-memory>: who holds which pages just now, and the kernels that read them.
 
 import { bytes, make } from "./dom.js";
+import { Planner } from "./planner.js";
 
 const EVERY = 1000; // milliseconds between two looks
 
@@ -18,14 +19,19 @@ class StudioMemory extends HTMLElement {
 
   #build() {
     this.total = make("div", { className: "s-readout", role: "status" });
+    this.bar = make("div", { className: "s-arena", role: "img", "aria-label": "The arena by who holds what" });
     this.map = make("div", { className: "s-map" });
+    this.planner = new Planner();
     this.kernels = make("div", { className: "s-table" }, "The kernels are being tried…");
     this.append(
       make("h3", {}, "Memory"),
       this.total,
+      this.bar,
       this.map,
       make("h3", {}, "Attention kernels"),
       this.kernels,
+      make("h3", {}, "Planner"),
+      this.planner.element,
     );
   }
 
@@ -35,6 +41,7 @@ class StudioMemory extends HTMLElement {
     this.#look();
     this.timer = setInterval(() => this.#look(), EVERY);
     if (!this.tried) this.#tryKernels();
+    this.planner.fill();
   }
 
   async #look() {
@@ -44,7 +51,8 @@ class StudioMemory extends HTMLElement {
     const budget = arena.budget == null ? "without a limit" : `of ${bytes(arena.budget)}`;
     const leases = arena.leases.map((lease) => `${lease.owner} ${bytes(lease.bytes)}`).join(" · ");
     this.total.textContent = `${bytes(arena.held)} held ${budget}. ${leases}`;
-    this.map.replaceChildren(...sessions.map(sessionCard));
+    this.bar.replaceChildren(...leaseBar(arena));
+    this.map.replaceChildren(...pipelines(sessions));
     if (!sessions.length) this.map.replaceChildren("No session is open: every page is free.");
   }
 
@@ -59,8 +67,29 @@ class StudioMemory extends HTMLElement {
   }
 }
 
+/** A stretch for each lease, as long as its bytes; of the budget, or of all that is held. */
+function leaseBar(arena) {
+  const whole = arena.budget ?? arena.held;
+  const held = arena.leases.map((lease) => {
+    const part = make("i", { title: `${lease.owner}: ${bytes(lease.bytes)}` });
+    part.style.width = `${(100 * lease.bytes) / whole}%`;
+    return part;
+  });
+  return [...held, make("i", { className: "free" })];
+}
+
+/** The sessions under the pipeline that they share. */
+function pipelines(sessions) {
+  const models = [...new Set(sessions.map((session) => session.model))];
+  return models.flatMap((model) => {
+    const mine = sessions.filter((session) => session.model === model);
+    const count = mine.length === 1 ? "one session" : `${mine.length} sessions share it`;
+    return [make("h4", { className: "s-pipeline" }, `${model}: ${count}`), ...mine.map(sessionCard)];
+  });
+}
+
 function sessionCard(session) {
-  const title = make("h4", {}, `${session.tab} · ${session.model} · session ${session.session}`);
+  const title = make("h4", {}, `${session.tab} · session ${session.session}`);
   const pools = session.pools.length ? session.pools.map(poolCard) : ["It holds no pages between two pictures."];
   return make("section", { className: "s-card" }, title, ...pools);
 }
