@@ -35,6 +35,7 @@ def _order_of_size(need: Need) -> Need:
         visible=1 << (need.visible - 1).bit_length(),
         runs=min(need.runs, 4),
         batch=min(need.batch, 2),
+        shared=1 << (need.shared - 1).bit_length() if need.shared else 0,
     )
 
 
@@ -42,7 +43,14 @@ def _order_of_size(need: Need) -> Need:
 def verify(kernel: Kernel, need: Need) -> float:
     """The largest relative error on a small case full of edges and on the size in use, or KernelError."""
     few = min(need.tokens, 5)
-    small = replace(need, tokens=few, visible=few + 2 * need.page_size + 3, batch=2, runs=min(need.runs, 3))
+    small = replace(
+        need,
+        tokens=few,
+        visible=few + 2 * need.page_size + 3,
+        batch=2,
+        runs=min(need.runs, 3),
+        shared=min(need.shared, need.page_size),
+    )
     return max(_error(kernel, case) for case in (small, need))
 
 

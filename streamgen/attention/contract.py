@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from streamgen.attention.trunks import longest_trunk
 from streamgen.errors import StreamgenError
 from streamgen.kv.masks import Full, Mask, Tree
 from streamgen.kv.view import LayerKV, View
@@ -78,6 +79,7 @@ class Need:
     visible: int  # tokens of the longest view
     capability: tuple[int, int] | None = None  # of a CUDA device
     softcap: float = 0.0  # scores become softcap * tanh(score / softcap); 0 = as they are
+    shared: int = 0  # tokens of the longest beginning that several caches have in common
 
     def __post_init__(self) -> None:
         if self.q_heads % self.kv_heads:
@@ -111,6 +113,9 @@ class Need:
             visible=max(view.past + view.tokens for view in views),
             capability=torch.cuda.get_device_capability(k.device) if k.device.type == "cuda" else None,
             softcap=softcap,
+            shared=longest_trunk(
+                [stage.layers()[0].view for stage in stages], [stage.mask for stage in stages]
+            ),
         )
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from streamgen.attention.contract import Attend, MaskKind, Staged, mask_kind, widest
 from streamgen.kv.masks import Mask
-from streamgen.kv.view import LayerKV, View
+from streamgen.kv.table import IntArray
+from streamgen.kv.view import LayerKV, View, slot_runs
 
 Prepared = TypeVar("Prepared")
 
@@ -114,6 +115,14 @@ def reach(view: View) -> Reach:
         start, stop = view.runs[0]
         return Reach(start, stop - start, None)
     return Reach(0, view.past + view.tokens, view.slots)
+
+
+def reach_slots(slots: IntArray, device: torch.device) -> Reach:
+    """Some tokens in logical order: in place where they are one stretch, else copied together."""
+    runs = slot_runs(slots)
+    if len(runs) == 1:
+        return Reach(runs[0][0], len(slots), None)
+    return Reach(0, len(slots), torch.from_numpy(slots).to(device))
 
 
 def reach_mask(group: Group, index: int) -> Tensor | None:

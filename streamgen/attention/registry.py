@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 from streamgen.attention.contract import Kernel, KernelError, Lack, Need
+from streamgen.attention.kernels.cascade import Cascade
 from streamgen.attention.kernels.flash import Flash
 from streamgen.attention.kernels.flashinfer import Flashinfer
 from streamgen.attention.kernels.flex import Flex
@@ -17,7 +18,7 @@ from streamgen.attention.kernels.xformers import Xformers
 AUTO = "auto"
 # Best first. A kernel that takes a detour for a need (copies keys together) comes after those that take none.
 ORDER: dict[str, tuple[str, ...]] = {
-    "cpu": ("sdpa", "segments"),
+    "cpu": ("sdpa", "segments", "cascade"),
     "cuda": ("varlen", "flashinfer", "flash", "sdpa"),
 }
 CAPPING = ("reference", "flex")  # kernels that can cap scores softly (Gemma 2)
@@ -30,6 +31,7 @@ def kernels() -> dict[str, Kernel]:
         Reference(),
         Sdpa(),
         Segments(),
+        Cascade(),
         Flex(),
         Varlen(),
         Flash(),

@@ -37,9 +37,12 @@ def trial_batch(need: Need) -> list[Trial]:
     # Half of the room holds something else.
     room = 2 * -(-max(max(lengths), need.runs) // need.page_size) * need.page_size
     k, v = (noise(need, seed, need.batch * room, need.kv_heads) for seed in (4, 5))
-    trials = []
+    shared = min(need.shared, min(lengths) - need.tokens)
+    trials: list[Trial] = []
     for index, length in enumerate(lengths):
         slots = index * room + _layout(need, length)
+        if index:
+            slots[:shared] = trials[0].layer.view.visible.slots[:shared]
         view = View(Tokens(slots, None), length - need.tokens, need.tokens, need.page_size, need.device)
         trials.append(Trial(LayerKV(k, v, view), trial_mask(need, length)))
     return trials

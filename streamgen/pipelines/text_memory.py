@@ -15,6 +15,7 @@ from torch import Tensor
 
 from streamgen.attention.check import checked
 from streamgen.attention.contract import Attend, Kernel, Need, mask_kind
+from streamgen.attention.trunks import longest_trunk
 from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
 from streamgen.kv.cache import KVCache
@@ -282,6 +283,7 @@ class TextMemory:
             visible.bit_length(),
             max(len(view.runs) for view in views),
             all(view.pages is not None for view in views),
+            longest_trunk(views, [stage.mask for stage in stages]).bit_length(),
         )
         if shape not in self._kernels:
             need = Need.of(stages, self.model.q_heads, self.model.softcap)

@@ -9,7 +9,7 @@ import pytest
 from streamgen.attention import Kernel, kernels
 from tests.attention import fake_triton, fakes
 
-HERE = ("reference", "sdpa", "segments", "flex", "triton")
+HERE = ("reference", "sdpa", "segments", "cascade", "flex", "triton")
 EVERY = (*HERE, *fakes.PACKAGES)
 
 

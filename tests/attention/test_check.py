@@ -107,13 +107,14 @@ def test_a_window_that_is_off_by_one_key_is_noticed(mask: MaskKind, by: int, dty
 
 @quiet
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("name", ["reference", "sdpa", "segments", "flex"])
+@pytest.mark.parametrize("name", ["reference", "sdpa", "segments", "cascade", "flex"])
 def test_a_sound_kernel_passes_however_the_cache_lies(name: str, mask: MaskKind) -> None:
     layouts = (
         {},
         {"paged": False},
         {"paged": False, "one_run": True, "runs": 1},
         {"one_run": True, "runs": 1},
+        {"shared": 7},
     )
     for layout in layouts:
         need = replace(NEED, mask=mask, **layout)

@@ -113,6 +113,17 @@ def batch(
 
 @every_kernel
 @pytest.mark.parametrize("mask", [Full(), Causal(), Causal(window=7), Tree(BRANCHES)], ids=str)
+def test_caches_with_and_without_a_common_beginning_share_a_batch_in_any_order(
+    kernel: Kernel, mask: Mask
+) -> None:
+    world = World()
+    left, right = world.stream().push(6, 5), world.stream().push(3, 1)
+    streams = [left.fork(), right.fork(), world.stream().push(2), left.fork().push(3), right.fork(), left]
+    assert batch(kernel, streams, 5, mask, queries=2 if isinstance(mask, Full) else None) < 2e-5
+
+
+@every_kernel
+@pytest.mark.parametrize("mask", [Full(), Causal(), Causal(window=7), Tree(BRANCHES)], ids=str)
 def test_caches_of_different_lengths_share_a_batch(kernel: Kernel, mask: Mask) -> None:
     world = World()
     parent = world.stream().push(4, 3)

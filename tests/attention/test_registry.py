@@ -52,6 +52,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         (replace(CPU, runs=500), "sdpa"),
         (replace(CPU, tokens=64), "sdpa"),
         (replace(CPU, dtype=torch.bfloat16), "sdpa"),
+        (replace(CPU, shared=9, batch=4), "cascade"),
+        (replace(CPU, shared=9, batch=4, device="mps"), "sdpa"),
         (replace(CPU, device="mps"), "sdpa"),
         (replace(GPU, dtype=torch.float32), "sdpa"),
         (replace(GPU, mask="tree"), "sdpa"),

@@ -27,27 +27,54 @@ class Sdpa:
         return None
 
     def detours(self, need: Need) -> bool:
-        return not need.one_run
+        return not need.one_run or bool(need.shared)
 
     def plan(self, stages: Sequence[Staged], q_heads: int) -> Sequence[Attend]:
         return each_layer(stages, q_heads, _prepare, _SdpaAttend)
 
 
 @dataclass(frozen=True)
+class Row:
+    """How one cache of a batch is looked at."""
+
+    reach: Reach
+    mask: Tensor | None  # bool [T, N]
+    plain: bool  # causal without a past or a mask: torch knows this order by itself
+
+    def look(self, q: Tensor, memory: Memory) -> Tensor:
+        """q [Q, Hq, D] -> [Q, Hq, D]."""
+        k, v = _heads_first(self.reach.of(memory.k)), _heads_first(self.reach.of(memory.v))
+        kv_heads = k.shape[1]
+        if len(q) == 1 and self.mask is None and not self.plain:
+            # The query heads of a kv head as its queries: keys are read once for all of them.
+            out = F.scaled_dot_product_attention(q.view(1, kv_heads, -1, q.shape[2]), k, v)
+            return out.reshape(q.shape)
+        out = F.scaled_dot_product_attention(
+            _heads_first(q),
+            k,
+            v,
+            attn_mask=self.mask,
+            is_causal=self.plain,
+            enable_gqa=q.shape[1] != kv_heads,
+        )
+        return out[0].transpose(0, 1)
+
+
+def row_of(group: Group, index: int) -> Row:
+    """Planned once for all layers that share a view."""
+    mask, view = group.masks[index], group.views[index]
+    plain = mask_kind(mask, view) == "causal" and view.past == 0 and _in_order(view)
+    return Row(reach(view), None if plain else reach_mask(group, index), plain)
+
+
+@dataclass(frozen=True)
 class _Reached:
     kind: MaskKind
-    reaches: tuple[Reach, ...]
-    masks: tuple[Tensor | None, ...]  # bool [T, N]
-    plain: tuple[bool, ...]  # causal without a past or a mask: torch knows this order by itself
+    rows: tuple[Row, ...]
 
 
 def _prepare(group: Group) -> _Reached:
-    plain = tuple(
-        mask_kind(mask, view) == "causal" and view.past == 0 and _in_order(view)
-        for mask, view in zip(group.masks, group.views, strict=True)
-    )
-    masks = tuple(None if known else reach_mask(group, index) for index, known in enumerate(plain))
-    return _Reached(group.kind, tuple(reach(view) for view in group.views), masks, plain)
+    return _Reached(group.kind, tuple(row_of(group, index) for index in range(len(group.views))))
 
 
 def _in_order(view: View) -> bool:
@@ -64,23 +91,11 @@ class _SdpaAttend:
         self.memory.refuse_other_queries(q, self.reached.kind)
         self.memory.write(k, v)
         if self.memory.batch == 1:
-            return self._one(q[0], 0).unsqueeze(0)
-        return stack([self._one(q[index], index) for index in range(self.memory.batch)])
+            return self.reached.rows[0].look(q[0], self.memory).unsqueeze(0)
+        return stack([row.look(one, self.memory) for row, one in zip(self.reached.rows, q, strict=True)])
 
     def store(self, k: Tensor, v: Tensor) -> None:
         self.memory.write(k, v)
-
-    def _one(self, q: Tensor, index: int) -> Tensor:
-        visible = self.reached.reaches[index]
-        out = F.scaled_dot_product_attention(
-            _heads_first(q),
-            _heads_first(visible.of(self.memory.k)),
-            _heads_first(visible.of(self.memory.v)),
-            attn_mask=self.reached.masks[index],
-            is_causal=self.reached.plain[index],
-            enable_gqa=q.shape[1] != self.memory.k.shape[1],
-        )
-        return out[0].transpose(0, 1)
 
 
 def _heads_first(x: Tensor) -> Tensor:

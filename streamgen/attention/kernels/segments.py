@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from streamgen.attention.contract import MASKS, Attend, Lack, MaskKind, Need, Staged, mask_kind
@@ -65,6 +64,8 @@ class Segments:
 
     def detours(self, need: Need) -> bool:
         long = KEYS_PER_MERGED_QUERY * need.runs * need.tokens <= need.visible
+        if need.shared:
+            return True
         return not (need.one_run or (need.dtype.itemsize >= 4 and need.runs <= FEW_RUNS and long))
 
     def plan(self, stages: Sequence[Staged], q_heads: int) -> Sequence[Attend]:
@@ -157,7 +158,7 @@ class _SegmentsAttend:
         if split.fresh:
             parts.append(self.prepared.partial(queries, _heads(k), _heads(v), split.bias, split.causal))
         out = parts[0][0] if len(parts) == 1 else merge(parts)
-        return rearrange(out, "1 h q d -> q h d").to(q.dtype)
+        return out[0].transpose(0, 1).to(q.dtype)
 
     def _past(self, q: Tensor, stretch: _Stretch) -> tuple[Tensor, Tensor]:
         k = self.memory.k.narrow(0, stretch.start, stretch.length)
@@ -169,7 +170,8 @@ class _SegmentsAttend:
 
 
 def _heads(x: Tensor) -> Tensor:
-    return rearrange(x, "n h d -> 1 h n d")
+    """[n, H, D] -> [1, H, n, D]; einops would take as long as a short attention."""
+    return x.transpose(0, 1).unsqueeze(0)
 
 
 def merge(parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
