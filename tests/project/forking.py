@@ -1,7 +1,7 @@
 """A process that has the libraries in it and forks for every command, so that none waits for imports.
 
-`python -m tests.project.forking SOCKET` serves; `bin(folder, socket)` makes a `streamgen` for a PATH that asks
-it. A client passes its own stdin, stdout and stderr, so pipes are what they are with the real command.
+`python -m tests.project.forking SOCKET` serves; `bin(folder, socket)` makes a `streamgen` for the PATH that
+asks it. A client passes its own stdin, stdout and stderr, so pipes are what they are with the real command.
 """
 
 import array
@@ -21,7 +21,8 @@ import array, json, os, socket, sys
 talk = socket.socket(socket.AF_UNIX)
 talk.connect({path!r})
 words = json.dumps({{"do": "streamgen", "arguments": sys.argv[1:], "folder": os.getcwd()}}).encode()
-talk.sendmsg([len(words).to_bytes(4, "big") + words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
+hands = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))
+talk.sendmsg([len(words).to_bytes(4, "big") + words], [hands])
 answer = talk.recv(1)
 sys.exit(answer[0] if answer else 134)
 """

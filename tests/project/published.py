@@ -12,7 +12,9 @@ def self_forcing(folder: str | Path) -> None:
     from streamgen.models.registry import resolve
 
     where = Path(folder)
-    shutil.copytree(resolve("tiny-video") / "tokenizer", where / "tokenizer")  # a smaller one: no bytes depend on it
+    shutil.copytree(
+        resolve("tiny-video") / "tokenizer", where / "tokenizer"
+    )  # a smaller one: no bytes depend on it
     parts = {
         "transformer": {
             "_class_name": "WanTransformer3DModel",

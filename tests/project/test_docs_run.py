@@ -1,4 +1,4 @@
-"""Every command and every snippet of README and docs does what the page says, or the page says why it is not run."""
+"""Every command and snippet of README and docs is run, or the page says why it is not."""
 
 import os
 import subprocess
@@ -12,7 +12,11 @@ import pytest
 from tests.project.forking import ask, bin
 from tests.project.pages import PAGES, ROOT, SHELL, blocks
 
-RUNNING = [page for page in PAGES if any(block.runs and block.language in (*SHELL, "python") for block in blocks(page.read_text()))]
+RUNNING = [
+    page
+    for page in PAGES
+    if any(block.runs and block.language in (*SHELL, "python") for block in blocks(page.read_text()))
+]
 
 
 @pytest.fixture(scope="module")
