@@ -15,6 +15,7 @@ import pytest
 from tests.frames import clips, servers
 
 FAKE = str(Path(__file__).with_name("fake_ask.py"))
+PAINTER = str(Path(__file__).with_name("fake_streamgen.py"))
 CLOSED = b"the session was closed\n"
 NOISE = b"a library prints to standard output\n"
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -77,6 +78,24 @@ def test_a_video_comes_by_a_pipe_and_answers_go_down_another(start: Start, clip:
         out, said = process.communicate(clip.read_bytes(), 60)
         assert (process.returncode, out) == (0, b"what? 4 frames until 1.5 s \n")
         assert NOISE in said
+
+
+@pytest.mark.parametrize(
+    ("times", "seen"), [([], "what? 8 frames until 3.5 s "), (["--at", "1"], "what? 3 ")]
+)
+def test_a_video_that_is_being_made_is_asked_about(
+    start: Start, tmp_path: Path, times: list[str], seen: str
+) -> None:
+    """Up to its end; or until the last answer, when whoever makes it finds nobody listening."""
+    command = [sys.executable, PAINTER, "video", "a fox", "--seconds", "60" if times else "4", "-o", "-"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as maker:
+        assert maker.stdout is not None and maker.stderr is not None
+        process = start("-", "what?", *times, stdin=maker.stdout.fileno())
+        maker.stdout.close()
+        out, said = process.communicate(timeout=60)
+        complaints = maker.stderr.read()
+    assert (process.returncode, maker.returncode) == (0, 0), said + complaints
+    assert out.decode().startswith(seen) and b"Traceback" not in said + complaints
 
 
 def test_json_lines_are_all_that_stdout_holds(start: Start, clip: Path) -> None:
