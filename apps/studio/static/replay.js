@@ -5,6 +5,7 @@ import { Keypad } from "./keypad.js";
 import { Link } from "./link.js";
 import { Readout } from "./readout.js";
 import { Receipts } from "./receipts.js";
+import { onRecorded } from "./recordings.js";
 import { Stage } from "./stage.js";
 import { Timeline } from "./timeline.js";
 import { upload } from "./upload.js";
@@ -18,7 +19,8 @@ class StudioReplay extends HTMLElement {
     this.gone = new AbortController();
     const options = { signal: this.gone.signal };
     window.addEventListener("pagehide", () => this.link?.close(), options);
-    document.addEventListener("studio-recorded", (event) => this.#offer(event.detail), options);
+    this.recordings.replaceChildren();
+    onRecorded((one) => this.#offer(one));
     document.addEventListener("keydown", (event) => this.#key(event), options);
     this.watcher = new IntersectionObserver(([entry]) => this.#seen(entry.isIntersecting));
     this.watcher.observe(this);

@@ -7,6 +7,7 @@ import { Link } from "./link.js";
 import { Look } from "./look.js";
 import { Readout } from "./readout.js";
 import { Receipts } from "./receipts.js";
+import { recorded } from "./recordings.js";
 import { Stage } from "./stage.js";
 import { WorldPanel } from "./world_panel.js";
 
@@ -154,8 +155,7 @@ class StudioWorld extends HTMLElement {
       make("a", { href: `/recordings/${note.session}/${name}`, download: name }, name),
     );
     this.panel.recording(false);
-    const told = { name: note.files[0], session: note.session };
-    document.dispatchEvent(new CustomEvent("studio-recorded", { detail: told }));
+    recorded({ name: note.files[0], session: note.session });
     this.receipts.say(`${note.frames} frames: `).append(...links.flatMap((link) => [link, " "]));
   }
 
