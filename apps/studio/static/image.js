@@ -31,7 +31,7 @@ class StudioImage extends HTMLElement {
     this.label.setAttribute("list", "studio-classes");
     this.label.addEventListener("keydown", (event) => event.key === "Enter" && this.#make());
     this.classes = make("datalist", { id: "studio-classes" });
-    this.picker = make("div", { className: "s-cards" });
+    this.picker = make("div", { className: "s-cards small" });
     this.count = make("input", { type: "number", min: 1, max: MOST, value: 4 });
     this.seed = make("input", { type: "number", min: 0, placeholder: "drawn", value: opened("image", "seed") });
     this.preset = make("select", {});

@@ -14,7 +14,7 @@ const BROUGHT = "my picture"; // as a choice among the openings
 const PROMPTS = [
   "a hero in a red coat walks east through snow at night",
   "a hero in a blue coat walks south through the desert at noon",
-  "a hero in a green coat walks through a forest in the rain",
+  "a hero in a green coat walks north through a meadow in the rain",
 ];
 
 /** Tells `ask` what somebody wants, in the words of the server. */
