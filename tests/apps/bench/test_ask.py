@@ -53,16 +53,21 @@ def test_what_measures_nothing_is_refused(command: Command) -> None:  # noqa: F8
 
 def test_a_long_time_is_measured_in_ten_parts(command: Command, tmp_path: Path) -> None:  # noqa: F811
     folder = str(checkpoint(tmp_path / "vlm"))
-    done = command("bench", "ask", "--minutes", "1", "-m", folder, "--json")
+    done = command("bench", "ask", "--minutes", "2", "--budget", "32", "-m", folder, "--json")
     assert done.code == 0, done.said
     report = json.loads(done.out)
-    assert (report["frames"], report["chunks"], report["budget"]) == (120, 60, 64)
+    assert (report["frames"], report["chunks"], report["budget"]) == (240, 120, 32)
     assert report["prefilled"] == [32, 32]
     for name in ("pages", "bytes_held"):
         least, most = report[name]
         assert 0 < least == most
-    assert len(report["spans"]) == 10 and report["spans"][-1]["until_s"] == 60
-    assert all(span["chunk_s"] > 0 and span["first_token_s"] > 0 for span in report["spans"])
+    assert len(report["spans"]) == 10 and report["spans"][-1]["until_s"] == 120
+    for span in report["spans"]:
+        assert all(seconds > 0 for seconds in span.values())
+    ratios = [span["chunk_s"] / span["young_chunk_s"] for span in report["spans"]]
+    assert report["chunk_growth"] == program.growth(ratios)
+    short = command("bench", "ask", "--minutes", "1", "-m", folder)
+    assert short.code == 2 and "--minutes 3 or more" in " ".join(short.said.split())
 
 
 def test_growth_is_that_of_a_line_through_the_spans() -> None:
