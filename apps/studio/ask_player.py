@@ -106,6 +106,7 @@ class AskPlayer(Player):
             answer.close()  # its fork of the memory gives its pages back
         if session is not None:
             session.close()
+            self.screen.clear()
             self.outbox.say("stopped")
 
     def record(self) -> dict[str, Any]:

@@ -187,6 +187,7 @@ class StudioAsk extends HTMLElement {
   }
 
   #picture(head, bitmaps) {
+    if (!this.running) return; // it was on its way when the session was stopped
     this.dataset.time = head.time;
     this.stage.say("");
     if (!this.world && !this.camera.running) this.stage.draw(bitmaps);

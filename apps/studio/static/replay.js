@@ -103,6 +103,7 @@ class StudioReplay extends HTMLElement {
   }
 
   #picture(head, bitmaps) {
+    if (!this.open) return; // it was on its way when the session was stopped
     this.stage.say("");
     this.stage.draw(bitmaps);
     this.pad.applied(head.applied);
