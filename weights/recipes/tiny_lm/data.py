@@ -27,6 +27,7 @@ class Batch:
     weights: Tensor
     answer: Tensor
     relations: list[str]  # of the answers, in reading order
+    next: Tensor  # [B, N]: the token after each one
     looks: Tensor  # [n, 5]: row, GATHER or MATCH, head, and from where to where attention should go
 
 
@@ -90,14 +91,14 @@ def batch(
     weights = torch.where(answer, 1.0, torch.where(ends, STOP, REST)) * (following != PAD)
     answer[rows - blind :] = False
     looks = torch.tensor([(number, *look) for number, s in enumerate(seen) for look in s.looks])
-    return Batch(ids, weights, answer, [fact.relation for s in seen for fact in s.asked], looks)
+    return Batch(ids, weights, answer, [fact.relation for s in seen for fact in s.asked], following, looks)
 
 
 def closed_book(
-    words: Words, rows: int, most: int, questions: int, rng: np.random.Generator
+    words: Words, rows: int, most: int, questions: int, rng: np.random.Generator, least: int = 1
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """Documents as turns, and questions about each in a row without it: ids and answer (bool) [B, N]."""
-    documents = [document(int(rng.integers(1, most + 1)), rng) for _ in range(rows)]
+    documents = [document(int(rng.integers(least, most + 1)), rng) for _ in range(rows)]
     turns = [words.told(told.text) for told in documents]
     asked = [story(told, words, questions, rng).row for told in documents]
     bare = [row[len(turn) :] for row, turn in zip(asked, turns, strict=True)]

@@ -1,7 +1,7 @@
 """Trains `tiny-lm` or its draft on one CPU core.
 
     python -m weights.recipes.tiny_lm.train --kind lm --minutes 60 --out runs/tiny-lm
-    python -m weights.recipes.tiny_lm.train --kind draft --minutes 10 --out runs/tiny-lm-draft
+    python -m weights.recipes.tiny_lm.train --kind draft --teacher weights/tiny-lm --out runs/draft
 
 Documents grow from four facts to twenty-four, whenever the questions about those of the present size are
 answered. Attention is shown where to look, or it takes very long to find out (`LOOK`). Resumable: the run
@@ -10,12 +10,14 @@ continues from the newest state in --out.
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
 
 from ..tiny_video.muon import Muon
 from .data import Batch, batch
@@ -25,6 +27,7 @@ from .text import Words
 RATE = 3e-3
 SIZES = (4, 8, 16, 24)  # most facts of a document
 KNOWN = 0.93  # share of right answers at which documents grow
+FOLLOW = 0.2  # weight of a token that is no answer, for a draft
 LOOK = 0.3  # weight of looking where the answer is
 TOKENS = 4400  # of a batch, about
 
@@ -37,12 +40,20 @@ def mixed(words: Words, most: int, rng: np.random.Generator) -> Batch:
     return batch(words, rows, facts, questions, rng, least=facts - 1, blind=rows // 16)
 
 
+def follow(data: Batch, teacher: nn.Module) -> Batch:
+    """The same stories, in which every token is followed by what the teacher would write."""
+    with torch.no_grad():
+        written = teacher(input_ids=data.ids, use_cache=False).logits.argmax(-1)
+    weights = data.weights.clamp_min(FOLLOW) * (data.weights > 0)
+    return replace(data, next=torch.where(data.answer, data.next, written), weights=weights)
+
+
 def loss(net: nn.Module, data: Batch) -> tuple[Tensor, Tensor]:
     """Cross entropy of the next tokens and of where to look; which answers are right, bool [answers]."""
     out = net(input_ids=data.ids, use_cache=False, output_attentions=True)
     logits = out.logits.float()
     each = nn.functional.cross_entropy(
-        logits[:, :-1].flatten(0, 1), data.ids[:, 1:].flatten(), reduction="none"
+        logits[:, :-1].flatten(0, 1), data.next[:, :-1].flatten(), reduction="none"
     )
     weights = data.weights[:, :-1].flatten()
     right = (logits[:, :-1].argmax(-1) == data.ids[:, 1:])[data.answer[:, :-1]]
@@ -56,7 +67,15 @@ def loss(net: nn.Module, data: Batch) -> tuple[Tensor, Tensor]:
 class Run:
     """One run on disk: the weights, their average, the optimizers, and how much of the budget is spent."""
 
-    def __init__(self, kind: str, out: Path, minutes: float, start: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        out: Path,
+        minutes: float,
+        start: nn.Module | None = None,
+        teacher: nn.Module | None = None,
+    ) -> None:
+        self.teacher = teacher
         self.out, self.minutes, self.spent, self.step = out, minutes, 0.0, 0
         self.words, self.most = Words(), SIZES[0]
         torch.manual_seed(0)
@@ -106,7 +125,7 @@ class Run:
         part = min(1.0, self.spent / self.minutes)
         rate = RATE * min(1.0, (self.step + 1) / 50) * (1.0 if part < 0.5 else max(0.03, (1 - part) / 0.5))
         with torch.autocast("cpu", torch.bfloat16):
-            value, right = loss(self.net, data)
+            value, right = loss(self.net, follow(data, self.teacher) if self.teacher else data)
         value.backward()
         nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         for optimizer, share in zip(self.optimizers, (1.0, 0.5), strict=True):
@@ -150,10 +169,14 @@ def main() -> None:
         "--minutes", type=float, default=60, help="budget in minutes, over all runs into --out"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/tiny-lm"))
+    parser.add_argument("--teacher", type=Path, default=None, help="a folder; what a draft is to write like")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    Run(options.kind, options.out, options.minutes).train()
+    teacher = None
+    if options.teacher is not None:
+        teacher = AutoModelForCausalLM.from_pretrained(options.teacher, dtype=torch.float32).eval()
+    Run(options.kind, options.out, options.minutes, teacher=teacher).train()
 
 
 if __name__ == "__main__":
