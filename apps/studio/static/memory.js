@@ -90,7 +90,7 @@ function pipelines(sessions) {
 
 function sessionCard(session) {
   const title = make("h4", {}, `${session.tab} · session ${session.session}`);
-  const pools = session.pools.length ? session.pools.map(poolCard) : ["It holds no pages between two pictures."];
+  const pools = session.pools.length ? session.pools.map(poolCard) : ["It holds no pages just now."];
   return make("section", { className: "s-card" }, title, ...pools);
 }
 
@@ -102,7 +102,7 @@ function poolCard(pool) {
   });
   const facts = [
     `${pool.pages - pool.free} of ${pool.pages} pages of ${bytes(pool.page_bytes)}`,
-    `${Math.round(100 * pool.fill)} % full`,
+    pool.pages === pool.free ? "none in use" : `${Math.round(100 * pool.fill)} % full`,
     `${pool.shared} shared`,
     `${pool.evictions} tokens evicted`,
     `${pool.copies} pages copied`,

@@ -1,5 +1,6 @@
 """Whatever comes, each refusal is a sentence and the server goes on."""
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from apps.studio.player import Player
 from apps.studio.settings import StudioSettings
 from apps.studio.studio import Studio
 from apps.studio.wire import LONGEST, read
@@ -25,6 +27,12 @@ WRONG = {
     '{"do": "down"}': "needs 'key'",
     '{"do": "down", "key": 7}': "is text, not '7'",
     '{"do": "start", "prompt": "a", "seed": true}': "is a whole number",
+    '{"do": "write", "way": "prompt"}': "needs 'question'",
+    '{"do": "write", "question": "a", "samples": "2"}': "is a whole number",
+    '{"do": "read"}': "needs 'document'",
+    '{"do": "edit", "mask": [1]}': "is text",
+    '{"do": "edit", "picture": 0}': "needs 'mask'",
+    '{"do": "start", "prompt": "a", "upload": 3}': "is text, not '3'",
     '{"do": "undo", "chunks": 3}': "knows no 'chunks'",
     "x" * (LONGEST + 1): "at most",
 }
@@ -121,6 +129,7 @@ def test_two_hundred_connects_and_drops_leave_nothing(small: tuple[TestClient, S
                 Page(socket).ask("start", prompt="a hero walks")
     until(lambda: held(studio) == 0 and not studio.players)
     assert not list(studio.folder.iterdir())
+    until(lambda: not gc.collect() and not any(isinstance(one, Player) for one in gc.get_objects()))
 
 
 def test_an_unknown_tab_is_refused_by_name(small: tuple[TestClient, Studio]) -> None:
@@ -137,6 +146,8 @@ def test_an_unknown_tab_is_refused_by_name(small: tuple[TestClient, Studio]) -> 
         "/studio/..%2f..%2fpyproject.toml",
         "/recordings/x/%2fetc%2fpasswd",
         "/openings/world/..%2f..%2fstreamgen.json.png",
+        "/plan?model=%2Fetc%2Fpasswd",
+        "/plan?model=..%2F..%2Fpyproject.toml",
     ],
 )
 def test_no_file_outside_can_be_read(small: tuple[TestClient, Studio], path: str) -> None:
@@ -152,7 +163,9 @@ def test_an_upload_that_is_too_large_is_refused(small: tuple[TestClient, Studio]
         [key] = studio.players
         announced = client.post(f"/say/{key}", content=b"x" * 2000)
         unannounced = client.post(f"/say/{key}", content=(b"x" * 600 for _ in range(3)))
-    for answer in (announced, unannounced):
+        brought = client.post(f"/upload/{key}", content=(b"x" * 600 for _ in range(3)))
+        assert not list(studio.folder.glob("*/*"))
+    for answer in (announced, unannounced, brought):
         assert (answer.status_code, "1000 bytes" in answer.text) == (413, True)
 
 
