@@ -63,9 +63,9 @@ format: venv  ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: venv  ## build the documentation into build/site
-	@$(BIN)/python -m pip install -q 'mkdocs>=1.6,<2' 'mkdocs-material>=9.6'
-	$(BIN)/mkdocs build
+docs: venv  ## write references and pictures from the code, and build the documentation into build/site
+	@for part in cli api pictures; do $(BIN)/python docs/generators/$$part.py; done
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:  ## remove what tools made, not .venv
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .import_linter_cache

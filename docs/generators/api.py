@@ -26,7 +26,18 @@ CACHE = """## The cache
 `streamgen.kv`, for those who build a pipeline of their own. [The cache, explained](cache.md) has the pictures.
 """
 SESSIONS = (sg.Chunk, WorldSession, Receipt, Preview, VideoQASession, TextChunk)
-KV = ("PagePool", "Geometry", "KVCache", "Stage", "KeepAll", "SinkWindow", "Full", "Causal", "Tree", "PrefixIndex")
+KV = (
+    "PagePool",
+    "Geometry",
+    "KVCache",
+    "Stage",
+    "KeepAll",
+    "SinkWindow",
+    "Full",
+    "Causal",
+    "Tree",
+    "PrefixIndex",
+)
 
 
 def page() -> str:
@@ -34,7 +45,11 @@ def page() -> str:
     public = [getattr(sg, name) for name in sg.__all__ if name != "__version__"]
     parts = [
         HEAD,
-        *(_class(kind, f"sg.{name}") for kind, name in zip(public, sg.__all__, strict=False) if kind is not sg.Chunk),
+        *(
+            _class(kind, f"sg.{name}")
+            for kind, name in zip(public, sg.__all__, strict=False)
+            if kind is not sg.Chunk
+        ),
         GIVEN,
         *(_class(kind, kind.__name__) for kind in SESSIONS),
         CACHE,
@@ -48,7 +63,9 @@ def _class(kind: Any, name: str) -> str:
     text = f"### {name}\n\n{inspect.getdoc(kind) or ''}\n"
     if made:
         text += f"\n```text\n{name}{made}\n```\n"
-    fields = [f"`{field}`" for field in getattr(kind, "__dataclass_fields__", {}) if not field.startswith("_")]
+    fields = [
+        f"`{field}`" for field in getattr(kind, "__dataclass_fields__", {}) if not field.startswith("_")
+    ]
     if fields:
         text += f"\nFields: {', '.join(fields)}.\n"
     return text + "".join(_member(word, member) for word, member in _members(kind))

@@ -111,10 +111,16 @@ def recache() -> list[Row]:
         grow(cache, start, 4)
     rows = [Row("made under the old words", held(cache, BLUE, sink=4))]
     grow(cache, 12, 4, replace=4)
-    new = {slot: (text, YELLOW if int(text) >= 12 else colour) for slot, (text, colour) in held(cache, BLUE, 4).items()}
+    new = {
+        slot: (text, YELLOW if int(text) >= 12 else colour)
+        for slot, (text, colour) in held(cache, BLUE, 4).items()
+    }
     rows.append(Row("last: one block anew", new))
     grow(cache, 4, 12, replace=12)
-    new = {slot: (text, colour if int(text) < 4 else YELLOW) for slot, (text, colour) in held(cache, BLUE, 4).items()}
+    new = {
+        slot: (text, colour if int(text) < 4 else YELLOW)
+        for slot, (text, colour) in held(cache, BLUE, 4).items()
+    }
     rows.append(Row("window: all but the sink", new))
     return rows
 
@@ -152,14 +158,24 @@ def draw(rows: list[Row], pages: int) -> str:
         for slot in range(pages * PAGE):
             text, colour = row.slots.get(slot, ("", WHITE))
             x = LEFT + slot // PAGE * (PAGE * CELL + GAP) + slot % PAGE * CELL
-            parts.append(f'<rect x="{x}" y="{y}" width="{CELL}" height="{CELL}" fill="{colour}" stroke="{INK}"/>')
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{CELL}" height="{CELL}" fill="{colour}" stroke="{INK}"/>'
+            )
             if text:
                 middle = x + CELL / 2
-                parts.append(f'<text x="{middle:g}" y="{y + 17}" text-anchor="middle" fill="{INK}">{text}</text>')
+                parts.append(
+                    f'<text x="{middle:g}" y="{y + 17}" text-anchor="middle" fill="{INK}">{text}</text>'
+                )
     return "\n".join([*parts, "</svg>\n"])
 
 
-SCENES = {"paged": (paged, 6), "ring": (ring, 8), "fork": (fork, 6), "recache": (recache, 4), "layers": (layers, 12)}
+SCENES = {
+    "paged": (paged, 6),
+    "ring": (ring, 8),
+    "fork": (fork, 6),
+    "recache": (recache, 4),
+    "layers": (layers, 12),
+}
 
 
 def pictures() -> dict[str, str]:

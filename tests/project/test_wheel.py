@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -46,15 +48,61 @@ def test_the_wheel_holds_library_programs_and_checkpoints_but_no_recipes(wheel: 
     assert not [name for name in names if "recipes" in name or name.startswith(("tests", "apps", "weights"))]
 
 
-def test_the_installed_command_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    place = tmp_path / "site"
-    subprocess.run(
-        [*PIP, "install", "--no-deps", "--target", str(place), str(wheel)], check=True, timeout=300
-    )
-    environment = {**os.environ, "PYTHONPATH": str(place)}
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH with nothing but the wheel in it."""
+    place = tmp_path_factory.mktemp("site")
+    command = [*PIP, "install", "--no-deps", "--target", str(place), str(wheel)]
+    subprocess.run(command, check=True, timeout=300)
+    return place
+
+
+def test_the_installed_command_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
     command = [sys.executable, "-m", "streamgen.cli", "models", "list", "--json"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
     rows = json.loads(done.stdout)
     registered = json.loads((ROOT / "weights" / "registry.json").read_text())
     assert [row["name"] for row in rows] == list(registered)
-    assert all(row["folder"].startswith(str(place)) for row in rows if row["folder"])
+    assert all(row["folder"].startswith(str(installed)) for row in rows if row["folder"])
+
+
+# Loading never ends here, and says whether torch was there when it began.
+BLOCKED = """
+import sys, threading
+from streamgen_apps.studio.shelf import Shelf
+
+def load(shelf):
+    print("loading begins", "torch" in sys.modules, file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+Shelf.load = load
+sys.argv = ["streamgen", "demo", "--port", "0"]
+from streamgen.cli import main
+main()
+"""
+
+
+def test_the_installed_studio_serves_its_page_before_any_model_is_loaded(
+    installed: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("gradio", reason="the studio needs streamgen[studio]")
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    studio = subprocess.Popen(
+        [sys.executable, "-c", BLOCKED], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert studio.stderr is not None
+        [address] = re.findall(r"http://[\d.:]+/", studio.stderr.readline())
+        with urlopen(address, timeout=60) as early:
+            assert (early.status, b"streamgen studio" in early.read()) == (200, True)
+        assert studio.stderr.readline() == "loading begins False\n"  # the whole page stands, without torch
+        with urlopen(f"{address}loading", timeout=60) as answer:
+            told = json.load(answer)
+        assert told["page"] == {"ready": True, "trouble": ""}
+        assert {model["state"] for model in told["models"]} == {"waiting"}
+        with urlopen(address, timeout=60) as page:
+            assert b"gradio" in page.read()
+    finally:
+        studio.kill()
+        studio.wait()
