@@ -50,6 +50,7 @@ def _bound(settings: StudioSettings) -> socket.socket:
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         port.bind((settings.host, settings.port))
+        port.listen()  # whoever comes before the server runs waits, and is not refused
     except OSError as error:
         port.close()
         raise UsageError(

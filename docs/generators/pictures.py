@@ -57,7 +57,7 @@ def together(*caches: tuple[KVCache, str]) -> dict[int, tuple[str, str]]:
 
 
 def paged() -> list[Row]:
-    shared = pool(6)
+    shared = pool(5)
     one, two = shared.cache(name="A"), shared.cache(name="B")
     for start in (0, 4):
         grow(one, start, 4)
@@ -170,7 +170,7 @@ def draw(rows: list[Row], pages: int) -> str:
 
 
 SCENES = {
-    "paged": (paged, 6),
+    "paged": (paged, 5),
     "ring": (ring, 8),
     "fork": (fork, 6),
     "recache": (recache, 4),
