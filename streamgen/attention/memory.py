@@ -34,8 +34,9 @@ class Memory:
     def write(self, k: Tensor, v: Tensor) -> None:
         """Put fresh keys and values [B, T, H, D] in the staged slots."""
         self.refuse_other_shapes(k)
-        self._put(self.k, k.detach().flatten(0, 1))  # [B*T, H, D]
-        self._put(self.v, v.detach().flatten(0, 1))
+        for flat, fresh in ((self.k, k), (self.v, v)):
+            known = fresh.detach() if fresh.requires_grad else fresh
+            self._put(flat, known.flatten(0, 1))  # [B*T, H, D]
 
     def _put(self, flat: Tensor, fresh: Tensor) -> None:
         # A stretch is copied several times faster, but its place would be a constant of a compiled graph.
@@ -185,7 +186,7 @@ def refuse_uneven(stages: Sequence[Staged]) -> None:
 
 
 def refuse_two_pools(keys: Sequence[Tensor]) -> None:
-    if any(k.data_ptr() != keys[0].data_ptr() for k in keys):
+    if any(k is not keys[0] and k.data_ptr() != keys[0].data_ptr() for k in keys):
         raise ValueError(
             "The caches of one batch lie in different pools; open them on one PagePool, or plan them apart."
         )

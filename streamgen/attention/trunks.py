@@ -1,4 +1,4 @@
-"""Caches that begin in the same slots: what they share is stored once, and can be read once for all of them."""
+"""Caches that begin in the same slots: what they share is stored once and can be read once for all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def trunks(views: Sequence[View], masks: Sequence[Mask]) -> tuple[Trunk, ...]:
 
 def longest_trunk(views: Sequence[View], masks: Sequence[Mask]) -> int:
     """Tokens of the longest trunk that several caches share, 0 where there is none."""
-    return max(trunk.tokens for trunk in trunks(views, masks))
+    return 0 if len(views) == 1 else max(trunk.tokens for trunk in trunks(views, masks))
 
 
 def _shows_the_past(view: View, mask: Mask) -> bool:

@@ -39,7 +39,9 @@ class Draft:
             self.past = self.past.moved(self.plan.copy, copy, size)
             self.staged = self.staged + (copy - self.plan.copy) * size
         if self.plan.fresh:
-            fresh = self.pool.pages.take(self.plan.fresh, self)
+            last = int(self.past.slots[-1]) // size if len(self.past) else -1
+            # Rising pages: a prompt that is read in one go lies in the order of its tokens where it can.
+            fresh = sorted(self.pool.pages.take(self.plan.fresh, self, behind=last))
             self.pages += fresh
             self.staged = np.concatenate([self.staged, slots_of(fresh, size)])[: self.plan.tokens]
         if self.plan.saves:

@@ -51,14 +51,21 @@ class Pages:
                 f"are free; close a session, swap one out, or build the pool with more pages."
             )
 
-    def take(self, count: int, holder: Holder) -> list[int]:
-        """Take free pages, the least recently used first."""
+    def take(self, count: int, holder: Holder, behind: int | None = None) -> list[int]:
+        """Take free pages, the least recently used first.
+
+        Given the page `behind` which they will be read, its neighbours are taken while nobody vouches for
+        their contents: what is read together then lies together.
+        """
         self.require(count, "This call")
-        taken = []
+        taken: list[int] = []
         for _ in range(count):
             page = self._next[self.total]
+            if behind is not None and self._idle(behind + 1):
+                page = behind + 1
             self._claim(page, holder)
             taken.append(page)
+            behind = None if behind is None else page
         return taken
 
     def take_stretch(self, count: int, holder: Holder) -> list[int]:
@@ -116,6 +123,9 @@ class Pages:
             pages.append(page)
             page = self._next[page]
         return pages
+
+    def _idle(self, page: int) -> bool:
+        return page < self.total and self._holders[page] is None and page not in self._marks
 
     def _claim(self, page: int, holder: Holder) -> None:
         self._unlink(page)

@@ -44,11 +44,19 @@ class View:
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The visible slots as maximal (start, stop) stretches, by rising slot."""
+        slots = self.visible.slots
+        if len(slots):  # all different, so that a span as long as they are many is one run
+            first, last = int(slots.min()), int(slots.max())
+            if last - first + 1 == len(slots):
+                return ((first, last + 1),)
         return slot_runs(np.sort(self.visible.slots, kind="stable"))
 
     @cached_property
     def staged_run(self) -> tuple[int, int] | None:
         """The staged slots as one stretch in order, where they are one."""
+        if self.tokens == 1:
+            slot = int(self.visible.slots[-1])
+            return slot, slot + 1
         runs = slot_runs(self.visible.slots[self.past :])
         return runs[0] if len(runs) == 1 else None
 

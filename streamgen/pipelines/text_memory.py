@@ -26,6 +26,7 @@ from streamgen.kv.prefix import PrefixIndex
 from streamgen.kv.retention import KeepAll, SinkWindow
 from streamgen.kv.stage import Stage
 from streamgen.kv.swap import Swapped
+from streamgen.kv.view import View
 from streamgen.models.lm import LanguageModel
 
 PAGE_SIZE = 16
@@ -258,7 +259,7 @@ class TextMemory:
                 [past.length + depth for depth in (range(len(ids)) if tree is None else Tree(tree).depths)]
                 for past, ids, tree in zip(pasts, tokens, trees, strict=True)
             ]
-            device = self.model.device
+            device = self.groups[0].pool.device
             ids, positions = (torch.tensor(rows, device=device) for rows in (list(map(list, tokens)), places))
             with torch.inference_mode():
                 logits = self.model(ids, positions, self.attends(stages), last)
@@ -281,11 +282,16 @@ class TextMemory:
             tuple(mask_kind(stage.mask, view) for stage, view in zip(stages, views, strict=True)),
             views[0].tokens,
             visible.bit_length(),
-            max(len(view.runs) for view in views),
-            all(view.pages is not None for view in views),
             longest_trunk(views, [stage.mask for stage in stages]).bit_length(),
+            self._layout(views),
         )
         if shape not in self._kernels:
             need = Need.of(stages, self.model.q_heads, self.model.softcap)
             self._kernels[shape] = checked(self.attention, need)
         return self._kernels[shape]
+
+    def _layout(self, views: Sequence[View]) -> tuple[object, ...]:
+        """How the tokens lie, as far as the choice of a kernel hangs on it: pages only matter on a GPU."""
+        runs = max(len(view.runs) for view in views)
+        on_cpu = self.groups[0].pool.device == "cpu"
+        return runs, on_cpu or all(view.pages is not None for view in views)

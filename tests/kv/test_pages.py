@@ -108,3 +108,14 @@ def test_the_free_list_and_the_count_never_part(steps: list[tuple[bool, int]]) -
             pages.release(gone, one)
         assert sorted(pages.free_pages() + one.pages) == list(range(10))
         assert len(pages.free_pages()) == pages.free
+
+
+def test_what_will_be_read_together_is_taken_together_unless_somebody_vouches_for_the_neighbour() -> None:
+    pages, one, other = Pages(8), Somebody(), Somebody()
+    taken = pages.take(8, one)
+    pages.mark(5, lambda: None)
+    pages.release([taken[7]], one)
+    pages.release([taken[3], taken[4], taken[5]], one)
+    assert pages.take(1, other, behind=6) == [7]
+    assert pages.take(2, other, behind=2) == [3, 4]
+    assert pages.take(1, other, behind=4) == [5]

@@ -1,7 +1,7 @@
 """A shared beginning is read once for all caches that share it, and merged with what each has of its own.
 
-Cascade attention: the queries of all sharers look at the trunk as one batch, each cache's own tokens are looked
-at apart, and the two answers are joined by their log-sum-exp (LSE), which is exact.
+Cascade attention: the queries of all sharers look at the trunk as one batch, each cache's own tokens are
+looked at apart, and the two answers are joined by their log-sum-exp (LSE), which is exact.
 Shapes: B caches, R of them on one trunk, T staged tokens, M own tokens of the longest of them, H kv heads,
 G query heads to each of them, D head dim.
 """
