@@ -143,16 +143,16 @@ def ours(pipe: TextPipeline, prompts: Sequence[Sequence[int]], tokens: int) -> R
 
 
 def compare(runs: dict[str, Run], rounds: int, tokens: int, streams: int) -> tuple[list[Timing], float]:
-    """Everybody in turns, after one round that does not count; and the share of tokens that all agree on."""
+    """Everybody in turns, to and fro, after a round that does not count; and how many tokens all agree on."""
     seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in runs}
     agree: list[bool] = []
     for number in range(rounds + 1):
         answers = {}
-        for name, run in runs.items():
-            prompt_s, new_s, later, answers[name] = run()
+        for name in list(runs)[:: -1 if number % 2 else 1]:
+            prompt_s, new_s, later, answers[name] = runs[name]()
             if number:
                 seen[name].append((prompt_s, new_s, later / new_s))
-        reference = next(iter(answers.values()))
+        reference = answers[next(iter(runs))]
         agree += [
             left == right
             for rows in answers.values()
