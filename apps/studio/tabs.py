@@ -4,10 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .ask_player import AskPlayer
 from .image_player import ImagePlayer
 from .player import Player
-from .replay_player import ReplayPlayer
 from .text_player import TextPlayer
 from .wire import Words
 from .world_player import WorldPlayer
@@ -20,6 +18,20 @@ class Tab:
     model: str  # the slot that it plays
     player: Callable[..., Player]
     facts: Callable[[Any], Words]
+
+
+def _ask_player(*given: Any) -> Player:
+    """torch comes with this player, and the page is not to wait for torch."""
+    from .ask_player import AskPlayer
+
+    return AskPlayer(*given)
+
+
+def _replay_player(*given: Any) -> Player:
+    """As above."""
+    from .replay_player import ReplayPlayer
+
+    return ReplayPlayer(*given)
 
 
 def _world(pipeline: Any) -> Words:
@@ -58,7 +70,7 @@ TABS = {
     "world": Tab("world", WorldPlayer, _world),
     "video": Tab("video", WorldPlayer, _world),
     "image": Tab("image", ImagePlayer, _image),
-    "ask": Tab("ask", AskPlayer, _ask),
+    "ask": Tab("ask", _ask_player, _ask),
     "text": Tab("text", TextPlayer, _text),
-    "replay": Tab("world", ReplayPlayer, lambda pipeline: {}),
+    "replay": Tab("world", _replay_player, lambda pipeline: {}),
 }
