@@ -31,6 +31,14 @@ def test_more_samples_share_more_of_a_prompt_and_copy_one_page_each_and_step_at_
     assert two.peak_bytes < two.unshared_peak_bytes
 
 
+def test_more_beams_share_more_and_copy_one_page_each_and_step_at_most() -> None:
+    trace = Trace(requests=3, prompt=60, output=20)
+    two, four = (measure(str(count), trace, 4, beams=count) for count in (2, 4))
+    assert 0.3 < two.saved < four.saved
+    assert 0 < two.most_copies <= 1 and 0 < four.most_copies <= 1
+    assert min(two.fill, four.fill) > 0.9  # short texts; the default trace keeps 96 %
+
+
 def test_a_shared_prefix_is_stored_and_computed_once() -> None:
     prefixed = measure("prefix", Trace(requests=4, prompt=16, output=8), 4, prefix=80)
     assert prefixed.peak_bytes < prefixed.unshared_peak_bytes / 2  # four texts, 80 of about 100 tokens
