@@ -68,6 +68,7 @@ class Feed(Generic[Item]):
             self._closed = True
             self._items.clear()
             self._ended = True
+            self._error = None  # its traceback knows whoever read, and would keep them
             self._changed.notify_all()
 
     def beat(self) -> None:
