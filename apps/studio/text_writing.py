@@ -87,5 +87,5 @@ class Writing:
             "words": [spell([token]) for token in tree.tokens],
             "parents": list(tree.parents),
             "accepted": list(chunk.accepted),
-            "own": spell(list(chunk.tokens[-1:])),
+            "own": spell(list(chunk.tokens[len(chunk.accepted) :])),
         }

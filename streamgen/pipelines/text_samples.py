@@ -136,6 +136,6 @@ class Samples:
                 spelled,
                 text.finished,
                 tree=told,
-                accepted=accepted,
+                accepted=accepted[: len(gained)],
             )
         )

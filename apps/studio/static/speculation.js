@@ -11,6 +11,6 @@ export function speculation(step) {
     const state = node === 0 ? "sure" : step.accepted.includes(node) ? "accepted" : "refused";
     (columns[depths[node]] ??= []).push(make("b", { className: state, title: `${state}, after “${step.words[step.parents[node]] ?? ""}”` }, word || "·"));
   });
-  const own = make("b", { className: "own", title: "the model's own next word" }, step.own || "·");
+  const own = make("b", { className: "own", title: "the model's own next word" }, step.own);
   return make("div", { className: "s-step" }, ...columns.map((column) => make("span", {}, ...column)), make("span", {}, own));
 }
