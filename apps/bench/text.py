@@ -11,7 +11,7 @@ from streamgen.kv.arena import format_bytes
 from streamgen.pipelines.text import TextPipeline
 from streamgen.runtime.latency import Objective, TextMeter
 
-from .text_rivals import SIZES, Size, Timing, clock, compare, ours, pipes, prompts_of, rival, stock
+from .text_rivals import SIZES, Size, Timing, clock, compare, generated, ours, pipes, prompts_of, rival, stock
 from .text_sharing import Saved, Trace, measure_all
 
 INCLUDED = "prompts and new tokens, from ids to ids; loading and one round to warm up are not in it"
@@ -61,9 +61,10 @@ def beside_transformers(size: Size, rounds: int, attention: str) -> tuple[list[T
     with plain, speculating:
         for streams in (1, size.streams):
             prompts = prompts_of(size, streams)
-            runs = {
-                kind: rival(model, kind, prompts, size.tokens) for kind in ("DynamicCache", "StaticCache")
-            }
+            runs = {}
+            for kind in ("DynamicCache", "StaticCache"):
+                runs[f"{kind}, bare loop"] = rival(model, kind, prompts, size.tokens)
+                runs[f"{kind}, generate"] = generated(model, kind, prompts, size.tokens)
             runs["streamgen"] = ours(plain, prompts, size.tokens)
             runs["streamgen, drafted"] = ours(speculating, prompts, size.tokens)
             before = replace(speculating.counters)

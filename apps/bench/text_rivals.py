@@ -1,7 +1,8 @@
 """Texts beside transformers' own cache classes: one mid-size random model, the same greedy tokens, in turns.
 
-The rivals run the same weights in a bare loop over the model's forward with `DynamicCache` or `StaticCache`
-and sdpa attention: no sampling, no stopping, no text. Included: prompts and new tokens, from ids to ids.
+The rivals run the same weights with `DynamicCache` or `StaticCache` and sdpa attention: in a bare loop over
+the model's forward (no sampling, no stopping, no text), and in transformers' own `generate`, which does what
+a program of texts needs. Included: prompts and new tokens, from ids to ids.
 """
 
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, Qwen2Config, Qwen2ForCausalLM, StaticCache
+from transformers.cache_utils import Cache
 
 from streamgen.models.lm import LanguageModel
 from streamgen.pipelines.text import TextPipeline
@@ -104,12 +106,7 @@ def rival(model: Any, kind: str, prompts: Sequence[Sequence[int]], tokens: int) 
     @torch.inference_mode()
     def run() -> tuple[float, float, int, Tokens]:
         began = now()
-        longest = ids.shape[1] + tokens
-        cache = (
-            DynamicCache(config=model.config)
-            if kind == "DynamicCache"
-            else StaticCache(config=model.config, max_cache_len=longest)
-        )
+        cache = cache_of(kind, model, ids.shape[1] + tokens)
         logits = model(ids, cache=cache, use_cache=True, logits_to_keep=1).logits
         news: list[Tensor] = [logits[:, -1].argmax(-1, keepdim=True)]
         first = now()
@@ -120,6 +117,38 @@ def rival(model: Any, kind: str, prompts: Sequence[Sequence[int]], tokens: int) 
         return first - began, now() - first, (tokens - 1) * len(rows), rows
 
     return run
+
+
+def generated(model: Any, kind: str, prompts: Sequence[Sequence[int]], tokens: int) -> Run:
+    """transformers' `generate`, greedy, with one of its caches."""
+    ids = torch.tensor(list(map(list, prompts)))
+    now = clock()
+    times: list[float] = []
+
+    def mark(written: Tensor, scores: Tensor, **_: Any) -> Tensor:
+        times.append(now())
+        return torch.zeros(len(written), dtype=torch.bool)
+
+    def run() -> tuple[float, float, int, Tokens]:
+        times.clear()
+        began = now()
+        rows = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            past_key_values=cache_of(kind, model, ids.shape[1] + tokens),
+            max_new_tokens=tokens,
+            do_sample=False,
+            stopping_criteria=[mark],
+        )[:, ids.shape[1] :].tolist()
+        return times[0] - began, now() - times[0], (tokens - 1) * len(rows), rows
+
+    return run
+
+
+def cache_of(kind: str, model: Any, longest: int) -> Cache:
+    if kind == "DynamicCache":
+        return DynamicCache(config=model.config)
+    return StaticCache(config=model.config, max_cache_len=longest)
 
 
 def ours(pipe: TextPipeline, prompts: Sequence[Sequence[int]], tokens: int) -> Run:
