@@ -153,7 +153,8 @@ class TextMemory:
         groups = []
         with ExitStack() as undo:
             for window, layers, geometry, pages in pools_of(model, tokens, texts, staged, page_size, slack):
-                pool = undo.enter_context(PagePool(arena, geometry, pages, f"{name}, window {window}"))
+                label = name if window is None else f"{name}, window {window}"
+                pool = undo.enter_context(PagePool(arena, geometry, pages, label))
                 groups.append(WindowGroup(window, layers, pool, PrefixIndex(pool), slack))
             self._held = undo.pop_all()
         self.groups: tuple[WindowGroup, ...] = tuple(groups)
