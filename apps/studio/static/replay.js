@@ -89,7 +89,13 @@ class StudioReplay extends HTMLElement {
   #offer({ name, session }) {
     const open = () => this.link?.send({ do: "open", name, session });
     const label = `${name.replace(".mp4", "")} of this page`;
-    this.recordings.prepend(make("button", { type: "button", className: "s-preset", onclick: open }, label));
+    const offered = { type: "button", className: "s-preset", onclick: open, disabled: this.file.disabled };
+    this.recordings.prepend(make("button", offered, label));
+  }
+
+  /** A recording can be opened only while the server listens. */
+  #listening(yes) {
+    for (const one of [this.file, ...this.recordings.children]) one.disabled = !yes;
   }
 
   async #openFile() {
@@ -131,7 +137,7 @@ class StudioReplay extends HTMLElement {
     if (note.state === "failed") return this.stage.say(note.trouble);
     if (note.state !== "ready") return this.stage.say(`${note.model} is loading…`);
     if (!this.open) this.stage.say("Open a recording; one that this page makes is offered here by itself.");
-    this.file.disabled = false;
+    this.#listening(true);
   }
 
   #opened(note) {
@@ -184,7 +190,7 @@ class StudioReplay extends HTMLElement {
   #ended(why) {
     this.#stopped();
     this.link = undefined;
-    this.file.disabled = true;
+    this.#listening(false);
     this.stage.say(why);
     this.again.hidden = false;
   }

@@ -5,10 +5,10 @@ import { button, field, make } from "./dom.js";
 import { upload } from "./upload.js";
 
 const MODES = [
-  ["last", "last block again"],
-  ["none", "text only"],
-  ["window", "whole memory again"],
-  ["cut", "hard cut"],
+  ["last", "last block again (last)"],
+  ["none", "text only (none)"],
+  ["window", "whole memory again (window)"],
+  ["cut", "hard cut (cut)"],
 ];
 const BROUGHT = "my picture"; // as a choice among the openings
 const PROMPTS = [
