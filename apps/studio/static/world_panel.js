@@ -5,10 +5,10 @@ import { button, field, make } from "./dom.js";
 import { upload } from "./upload.js";
 
 const MODES = [
-  ["last", "last block again (last)"],
-  ["none", "text only (none)"],
-  ["window", "whole memory again (window)"],
-  ["cut", "hard cut (cut)"],
+  ["last", "last: one block"],
+  ["none", "none: text only"],
+  ["window", "window: all of it"],
+  ["cut", "cut: start afresh"],
 ];
 const BROUGHT = "my picture"; // as a choice among the openings
 const PROMPTS = [
@@ -163,7 +163,7 @@ export class WorldPanel {
         field("for", this.branch),
         field("seed", this.seed),
         field("begins", this.opening),
-        field("or from a picture of yours", this.brought),
+        field("or a picture", this.brought),
       ),
       make(
         "div",
