@@ -2,10 +2,10 @@
 
 import { bytes, button, field, make } from "./dom.js";
 import { Camera } from "./camera.js";
-import { Link } from "./link.js";
 import { clock, Questions } from "./questions.js";
 import { Receipts } from "./receipts.js";
 import { Stage } from "./stage.js";
+import { Tab } from "./tab.js";
 import { upload } from "./upload.js";
 
 const PRESETS = [
@@ -21,22 +21,10 @@ const PACES = [
   ["fast", "as fast as it can be looked at"],
 ];
 
-class StudioAsk extends HTMLElement {
-  connectedCallback() {
-    if (!this.stage) this.#build();
-    this.gone = new AbortController();
-    window.addEventListener("pagehide", () => this.#leave(), { signal: this.gone.signal });
-    this.watcher = new IntersectionObserver(([entry]) => this.#seen(entry.isIntersecting));
-    this.watcher.observe(this);
-  }
+class StudioAsk extends Tab {
+  name = "ask";
 
-  disconnectedCallback() {
-    this.gone.abort();
-    this.watcher.disconnect();
-    this.#leave();
-  }
-
-  #build() {
+  build() {
     this.stage = new Stage();
     this.camera = new Camera((words) => this.receipts.say(words, "wrong"));
     this.stage.row.append(this.camera.video);
@@ -69,9 +57,7 @@ class StudioAsk extends HTMLElement {
     this.go = button("Ask", () => this.#ask(), "Enter");
     this.go.classList.add("primary");
     this.hold = button("Pause", () => this.#pause(!this.paused));
-    this.end = button("Stop", () => this.link?.send({ do: "stop" }));
-    this.again = button("Connect again", () => this.#connect());
-    this.again.hidden = true;
+    this.end = button("Stop", () => this.send({ do: "stop" }));
     this.sources = [this.file, this.filed, this.filming, ...this.worlds];
     this.whileWatching = [this.go, this.hold, this.end];
     for (const one of [...this.sources, ...this.whileWatching]) one.disabled = true;
@@ -102,26 +88,14 @@ class StudioAsk extends HTMLElement {
   }
 
   /** A tab that is left stands still, unless it watches a world that is played in another tab. */
-  #seen(visible) {
-    if (visible && !this.link) this.#connect();
-    if (this.running && !this.paused && !this.world) this.link?.send({ do: visible ? "resume" : "pause" });
+  seen(visible) {
+    super.seen(visible);
+    if (this.running && !this.paused && !this.world) this.send({ do: visible ? "resume" : "pause" });
   }
 
-  #connect() {
-    this.again.hidden = true;
-    this.stage.say("Connecting…");
-    this.link = new Link("ask", {
-      note: (note) => this.#note(note),
-      picture: (head, bitmaps) => this.#picture(head, bitmaps),
-      stream: (url) => this.stage.stream(url),
-      end: (why) => this.#ended(why),
-    });
-  }
-
-  #leave() {
+  leave() {
     this.#unwatch();
-    this.link?.close();
-    this.link = undefined;
+    super.leave();
   }
 
   /** What goes wrong while something is opened becomes a sentence. */
@@ -155,7 +129,7 @@ class StudioAsk extends HTMLElement {
   }
 
   #watch(words) {
-    this.link?.send({ do: "watch", memory: this.memory.value, ...words, ...this.#budget() });
+    this.send({ do: "watch", memory: this.memory.value, ...words, ...this.#budget() });
   }
 
   #budget() {
@@ -177,24 +151,24 @@ class StudioAsk extends HTMLElement {
     if (!this.running) return this.receipts.say("Choose something to watch first.", "wrong");
     const words = { do: "ask", question: this.question.value };
     if (this.at.value) words.at = Number(this.at.value);
-    this.link?.send(words);
+    this.send(words);
   }
 
   #pause(paused) {
     this.paused = paused;
     this.hold.firstChild.textContent = paused ? "Go on" : "Pause";
-    this.link?.send({ do: paused ? "pause" : "resume" });
+    this.send({ do: paused ? "pause" : "resume" });
   }
 
-  #picture(head, bitmaps) {
+  picture(head, bitmaps) {
     if (!this.running) return; // it was on its way when the session was stopped
     this.dataset.time = head.time;
     this.stage.say("");
     if (!this.world && !this.camera.running) this.stage.draw(bitmaps);
   }
 
-  #note(note) {
-    const heard = {
+  heard(note) {
+    return {
       model: () => this.#modelled(note),
       watching: () => this.#watching(note),
       seen: () => this.#numbers(note),
@@ -203,11 +177,8 @@ class StudioAsk extends HTMLElement {
       answered: () => this.questions.answered(note),
       ended: () => this.#over(note),
       stopped: () => this.#stopped(),
-      failed: () => this.receipts.say(note.why, "wrong"),
       refused: () => this.#refused(note),
-      warning: () => this.receipts.say(note.why, "warning"),
-    }[note.say];
-    heard?.();
+    };
   }
 
   #modelled(note) {
@@ -270,13 +241,11 @@ class StudioAsk extends HTMLElement {
     this.stage.say("Stopped; its pages are free.");
   }
 
-  #ended(why) {
+  ended(why) {
     this.#unwatch();
     this.#stopped();
-    this.link = undefined;
     for (const one of this.sources) one.disabled = true;
-    this.stage.say(why);
-    this.again.hidden = false;
+    super.ended(why);
   }
 }
 

@@ -2,27 +2,17 @@
 
 import { linkButton, opened } from "./deep.js";
 import { button, field, make } from "./dom.js";
-import { Link } from "./link.js";
 import { Mask } from "./mask.js";
 import { Receipts } from "./receipts.js";
+import { Tab } from "./tab.js";
 import { upload } from "./upload.js";
 
 const MOST = 16;
 
-class StudioImage extends HTMLElement {
-  connectedCallback() {
-    if (!this.grid) this.#build();
-    this.watcher = new IntersectionObserver(([entry]) => entry.isIntersecting && !this.link && this.#connect());
-    this.watcher.observe(this);
-  }
+class StudioImage extends Tab {
+  name = "image";
 
-  disconnectedCallback() {
-    this.watcher.disconnect();
-    this.link?.close();
-    this.link = undefined;
-  }
-
-  #build() {
+  build() {
     this.grid = make("div", { className: "s-grid" });
     this.scales = make("div", { className: "s-scales", "aria-label": "The first picture after each scale" });
     this.status = make("div", { className: "s-readout", role: "status" });
@@ -45,8 +35,6 @@ class StudioImage extends HTMLElement {
     this.brought.addEventListener("change", () => this.#bring());
     this.paint = button("Paint it anew there", () => this.#edit());
     this.paint.disabled = true;
-    this.again = button("Connect again", () => this.#connect());
-    this.again.hidden = true;
     const panel = make(
       "div",
       { className: "s-panel" },
@@ -61,7 +49,7 @@ class StudioImage extends HTMLElement {
         field("preset", this.preset),
         field("guidance", this.cfg),
       ),
-      make("div", { className: "s-buttons" }, this.go, button("Stop", () => this.link?.send({ do: "stop" })), this.share),
+      make("div", { className: "s-buttons" }, this.go, button("Stop", () => this.send({ do: "stop" })), this.share),
       make("h3", {}, "Edit"),
       make("p", { className: "s-note" }, "Choose a picture of the grid, draw where it is to change, and choose the class to paint there."),
       this.mask.element,
@@ -74,18 +62,8 @@ class StudioImage extends HTMLElement {
     this.append(make("div", { className: "s-split" }, left, right));
   }
 
-  #connect() {
-    this.again.hidden = true;
-    this.link = new Link("image", {
-      note: (note) => this.#note(note),
-      picture: (head, bitmaps) => this.#draw(head, bitmaps),
-      stream: () => this.receipts.say("Pictures need a WebSocket, which did not come through.", "wrong"),
-      end: (why) => {
-        this.link = undefined;
-        this.again.hidden = false;
-        this.receipts.say(why, "wrong");
-      },
-    });
+  stream() {
+    this.receipts.say("Pictures need a WebSocket, which did not come through.", "wrong");
   }
 
   #make() {
@@ -94,16 +72,16 @@ class StudioImage extends HTMLElement {
     const words = { do: "image", labels: Array(count).fill(label || null), preset: this.preset.value };
     if (this.seed.value) words.seed = Number(this.seed.value);
     if (this.cfg.value) words.cfg = Number(this.cfg.value);
-    this.link?.send(words);
+    this.send(words);
   }
 
-  #note(note) {
-    if (note.say === "model") this.#modelled(note);
-    else if (note.say === "started") {
-      this.scales.replaceChildren();
-      this.drawn = note.seed;
-    }
-    else if (note.why) this.receipts.say(note.why, note.say === "warning" ? "warning" : "wrong");
+  heard(note) {
+    return { model: () => this.#modelled(note), started: () => this.#started(note) };
+  }
+
+  #started(note) {
+    this.scales.replaceChildren();
+    this.drawn = note.seed;
   }
 
   #modelled(note) {
@@ -128,7 +106,7 @@ class StudioImage extends HTMLElement {
     return make("button", { type: "button", className: "s-preset", onclick: choose }, ...image, name);
   }
 
-  #draw(head, bitmaps) {
+  picture(head, bitmaps) {
     const side = head.patches[head.scale];
     this.grid.style.setProperty("--columns", Math.ceil(Math.sqrt(bitmaps.length)));
     this.grid.replaceChildren(...bitmaps.map((bitmap, number) => this.#figure(bitmap, number, head)));
@@ -187,7 +165,7 @@ class StudioImage extends HTMLElement {
     words.variants = Math.max(1, Number(this.count.value) || 1);
     if (this.seed.value) words.seed = Number(this.seed.value);
     if (this.cfg.value) words.cfg = Number(this.cfg.value);
-    this.link?.send(words);
+    this.send(words);
   }
 }
 

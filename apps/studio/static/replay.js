@@ -2,41 +2,31 @@
 
 import { button, field, make } from "./dom.js";
 import { Keypad } from "./keypad.js";
-import { Link } from "./link.js";
 import { Readout } from "./readout.js";
 import { Receipts } from "./receipts.js";
 import { onRecorded } from "./recordings.js";
 import { Stage } from "./stage.js";
+import { Tab } from "./tab.js";
 import { Timeline } from "./timeline.js";
 import { upload } from "./upload.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 16];
 const NO_KEYS = { press() {}, release() {} }; // the keys show what the recording held
 
-class StudioReplay extends HTMLElement {
+class StudioReplay extends Tab {
+  name = "replay";
+
   connectedCallback() {
-    if (!this.stage) this.#build();
-    this.gone = new AbortController();
-    const options = { signal: this.gone.signal };
-    window.addEventListener("pagehide", () => this.link?.close(), options);
+    super.connectedCallback();
     this.recordings.replaceChildren();
     onRecorded((one) => this.#offer(one));
-    document.addEventListener("keydown", (event) => this.#key(event), options);
-    this.watcher = new IntersectionObserver(([entry]) => this.#seen(entry.isIntersecting));
-    this.watcher.observe(this);
+    document.addEventListener("keydown", (event) => this.#key(event), { signal: this.gone.signal });
   }
 
-  disconnectedCallback() {
-    this.gone.abort();
-    this.watcher.disconnect();
-    this.link?.close();
-    this.link = undefined;
-  }
-
-  #build() {
+  build() {
     this.stage = new Stage();
     this.readout = new Readout();
-    this.timeline = new Timeline((chunk) => this.link?.send({ do: "seek", chunk }));
+    this.timeline = new Timeline((chunk) => this.send({ do: "seek", chunk }));
     this.pad = new Keypad(NO_KEYS);
     this.verdict = make("p", { className: "s-note", role: "status" });
     this.receipts = new Receipts();
@@ -45,12 +35,10 @@ class StudioReplay extends HTMLElement {
     this.recordings = make("div", { className: "s-presets" });
     this.speed = make("select", {}, ...SPEEDS.map((rate) => make("option", { value: rate }, `${rate}×`)));
     this.speed.value = 1;
-    this.speed.addEventListener("change", () => this.link?.send({ do: "speed", rate: Number(this.speed.value) }));
+    this.speed.addEventListener("change", () => this.send({ do: "speed", rate: Number(this.speed.value) }));
     this.hold = button("Pause", () => this.#pause(!this.paused), "Space");
     this.start = button("From the beginning", () => this.#begin());
-    this.end = button("Stop", () => this.link?.send({ do: "stop" }));
-    this.again = button("Connect again", () => this.#connect());
-    this.again.hidden = true;
+    this.end = button("Stop", () => this.send({ do: "stop" }));
     this.whileOpen = [this.hold, this.start, this.speed, this.timeline.handle, this.end];
     for (const one of [this.file, ...this.whileOpen]) one.disabled = true;
     const panel = make(
@@ -68,26 +56,15 @@ class StudioReplay extends HTMLElement {
     this.append(make("div", { className: "s-split" }, left, right));
   }
 
-  #seen(visible) {
+  seen(visible) {
     this.visible = visible;
-    if (visible && !this.link) this.#connect();
-    if (this.open && !this.paused) this.link?.send({ do: visible ? "resume" : "pause" });
-  }
-
-  #connect() {
-    this.again.hidden = true;
-    this.stage.say("Connecting…");
-    this.link = new Link("replay", {
-      note: (note) => this.#note(note),
-      picture: (head, bitmaps) => this.#picture(head, bitmaps),
-      stream: (url) => this.stage.stream(url),
-      end: (why) => this.#ended(why),
-    });
+    super.seen(visible);
+    if (this.open && !this.paused) this.send({ do: visible ? "resume" : "pause" });
   }
 
   /** Another tab made a recording, which can be opened without a detour through a file. */
   #offer({ name, session }) {
-    const open = () => this.link?.send({ do: "open", name, session });
+    const open = () => this.send({ do: "open", name, session });
     const label = `${name.replace(".mp4", "")} of this page`;
     const offered = { type: "button", className: "s-preset", onclick: open, disabled: this.file.disabled };
     this.recordings.prepend(make("button", offered, label));
@@ -102,13 +79,13 @@ class StudioReplay extends HTMLElement {
     const [file] = this.file.files;
     if (!file) return;
     try {
-      this.link?.send({ do: "open", name: await upload(this.model, file) });
+      this.send({ do: "open", name: await upload(this.model, file) });
     } catch (error) {
       this.receipts.say(error.message, "wrong");
     }
   }
 
-  #picture(head, bitmaps) {
+  picture(head, bitmaps) {
     if (!this.open) return; // it was on its way when the session was stopped
     this.stage.say("");
     this.stage.draw(bitmaps);
@@ -118,18 +95,14 @@ class StudioReplay extends HTMLElement {
     this.dataset.frame = head.frame;
   }
 
-  #note(note) {
-    const heard = {
+  heard(note) {
+    return {
       model: () => this.#modelled(note),
       opened: () => this.#opened(note),
       readout: () => this.#numbers(note),
       ended: () => this.#pause(true, false),
       stopped: () => this.#stopped(),
-      failed: () => this.receipts.say(note.why, "wrong"),
-      refused: () => this.receipts.say(note.why, "wrong"),
-      warning: () => this.receipts.say(note.why, "warning"),
-    }[note.say];
-    heard?.();
+    };
   }
 
   #modelled(note) {
@@ -165,11 +138,11 @@ class StudioReplay extends HTMLElement {
   #pause(paused, tell = true) {
     this.paused = paused;
     this.hold.firstChild.textContent = paused ? "Go on" : "Pause";
-    if (tell) this.link?.send({ do: paused ? "pause" : "resume" });
+    if (tell) this.send({ do: paused ? "pause" : "resume" });
   }
 
   #begin() {
-    this.link?.send({ do: "seek", chunk: 0 });
+    this.send({ do: "seek", chunk: 0 });
     if (this.paused) this.#pause(false);
   }
 
@@ -187,12 +160,10 @@ class StudioReplay extends HTMLElement {
     this.stage.say("Stopped; its pages are free.");
   }
 
-  #ended(why) {
+  ended(why) {
     this.#stopped();
-    this.link = undefined;
     this.#listening(false);
-    this.stage.say(why);
-    this.again.hidden = false;
+    super.ended(why);
   }
 }
 

@@ -2,9 +2,9 @@
 
 import { bytes, button, field, make } from "./dom.js";
 import { linkButton, opened } from "./deep.js";
-import { Link } from "./link.js";
 import { Receipts } from "./receipts.js";
 import { speculation } from "./speculation.js";
+import { Tab } from "./tab.js";
 
 const DOCUMENTS = [
   "ada lives in the desert . ben carries a map . the friend of ada is a fox . cora sets out at night . ben wears a red coat .",
@@ -18,23 +18,10 @@ const WAYS = [
 ];
 const KEPT = 8; // answers on the page
 
-class StudioText extends HTMLElement {
-  connectedCallback() {
-    if (!this.answers) this.#build();
-    this.gone = new AbortController();
-    window.addEventListener("pagehide", () => this.link?.close(), { signal: this.gone.signal });
-    this.watcher = new IntersectionObserver(([entry]) => entry.isIntersecting && !this.link && this.#connect());
-    this.watcher.observe(this);
-  }
+class StudioText extends Tab {
+  name = "text";
 
-  disconnectedCallback() {
-    this.gone.abort();
-    this.watcher.disconnect();
-    this.link?.close();
-    this.link = undefined;
-  }
-
-  #build() {
+  build() {
     this.paper = make("textarea", { className: "s-prompt", rows: 4, value: opened("text", "document") || DOCUMENTS[0] });
     this.question = make("input", { value: opened("text", "prompt") || QUESTIONS[0] });
     this.question.addEventListener("keydown", (event) => event.key === "Enter" && this.#ask());
@@ -54,8 +41,6 @@ class StudioText extends HTMLElement {
     this.go = button("Ask", () => this.#ask(), "Enter");
     this.go.classList.add("primary");
     this.read = button("Read it into an adapter", () => this.#read());
-    this.again = button("Connect again", () => this.#connect());
-    this.again.hidden = true;
     this.go.disabled = this.read.disabled = true;
     this.share = linkButton("text", () => ({ prompt: this.question.value, document: this.paper.value, seed: this.seed.value }));
     this.#layout();
@@ -78,7 +63,7 @@ class StudioText extends HTMLElement {
       field("question", this.question),
       make("div", { className: "s-presets" }, ...questions),
       make("div", { className: "s-fields" }, field("asked", this.way), field("samples", this.samples)),
-      make("div", { className: "s-buttons" }, this.go, button("Stop and free its pages", () => this.link?.send({ do: "stop" })), this.share),
+      make("div", { className: "s-buttons" }, this.go, button("Stop and free its pages", () => this.send({ do: "stop" })), this.share),
       this.answers,
     );
     const right = make(
@@ -105,22 +90,15 @@ class StudioText extends HTMLElement {
     this.append(make("div", { className: "s-split" }, left, right));
   }
 
-  #connect() {
-    this.again.hidden = true;
-    this.link = new Link("text", {
-      note: (note) => this.#note(note),
-      picture: () => {},
-      stream: (url) => (url ? (this.away.src = url) : this.away.removeAttribute("src")),
-      end: (why) => {
-        this.link = undefined;
-        this.again.hidden = false;
-        this.receipts.say(why, "wrong");
-      },
-    });
+  picture() {} // it has none
+
+  stream(url) {
+    if (url) this.away.src = url;
+    else this.away.removeAttribute("src");
   }
 
   #read() {
-    this.link?.send({ do: "read", document: this.paper.value });
+    this.send({ do: "read", document: this.paper.value });
   }
 
   #ask() {
@@ -137,20 +115,18 @@ class StudioText extends HTMLElement {
     if (words.samples > 1 && !words.temperature) this.heat.value = words.temperature = 0.8; // or they are one text
     if (words.way === "prompt") words.document = this.paper.value;
     this.asked = { question: words.question, way: words.way };
-    this.link?.send(words);
+    this.send(words);
   }
 
-  #note(note) {
-    const heard = {
+  heard(note) {
+    return {
       model: () => this.#modelled(note),
       started: () => this.#began(note),
       writing: () => this.#told(note),
       written: () => this.#done(note),
       "was read": () => this.#known(note),
       stopped: () => (this.status.textContent = "Stopped; its pages are free."),
-    }[note.say];
-    if (heard) heard();
-    else if (note.why) this.receipts.say(note.why, note.say === "warning" ? "warning" : "wrong");
+    };
   }
 
   #modelled(note) {

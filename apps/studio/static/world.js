@@ -1,26 +1,22 @@
 // <studio-world tab="world|video">: a stream that obeys keys and words.
 
-import { button, make } from "./dom.js";
+import { make } from "./dom.js";
 import { Keypad } from "./keypad.js";
 import { Keys, typing } from "./keys.js";
-import { Link } from "./link.js";
 import { Look } from "./look.js";
 import { Readout } from "./readout.js";
 import { Receipts } from "./receipts.js";
 import { recorded } from "./recordings.js";
 import { Stage } from "./stage.js";
+import { Tab } from "./tab.js";
 import { WorldPanel } from "./world_panel.js";
 
 const SHORTCUTS = { Space: "pause", KeyZ: "undo", KeyR: "reset", KeyP: "record", KeyF: "fork" };
 
-class StudioWorld extends HTMLElement {
+class StudioWorld extends Tab {
   connectedCallback() {
-    if (!this.stage) this.#build();
-    this.gone = new AbortController();
+    super.connectedCallback();
     document.addEventListener("keydown", (event) => this.#shortcut(event), { signal: this.gone.signal });
-    window.addEventListener("pagehide", () => this.link?.close(), { signal: this.gone.signal });
-    this.watcher = new IntersectionObserver(([entry]) => this.#seen(entry.isIntersecting));
-    this.watcher.observe(this);
     this.keys = this.pad.keys = new Keys(
       (words) => this.send(words),
       () => (this.visible || this.watched) && this.running,
@@ -31,36 +27,27 @@ class StudioWorld extends HTMLElement {
   }
 
   disconnectedCallback() {
-    this.gone.abort();
-    this.watcher.disconnect();
     this.look.close();
     this.keys.close();
-    this.link?.close();
-    this.link = undefined;
+    super.disconnectedCallback();
   }
 
-  send(words) {
-    this.link?.send(words);
-  }
-
-  #build() {
-    this.tab = this.getAttribute("tab");
+  build() {
+    this.name = this.getAttribute("tab");
     this.stage = new Stage();
     this.readout = new Readout();
     this.receipts = new Receipts();
     this.pad = new Keypad(undefined);
-    this.panel = new WorldPanel(this.tab, (words) => this.#ask(words));
-    this.again = button("Connect again", () => this.#connect());
-    this.again.hidden = true;
+    this.panel = new WorldPanel(this.name, (words) => this.#ask(words));
     const left = make("div", { className: "s-left" }, this.stage.element, this.readout.element, this.pad.element);
     const right = make("div", { className: "s-right" }, this.panel.element, this.again, this.receipts.element);
     this.append(make("div", { className: "s-split" }, left, right));
   }
 
   /** The first look opens the session; a tab that is left stands still. */
-  #seen(visible) {
+  seen(visible) {
     this.visible = visible;
-    if (visible && !this.link) this.#connect();
+    super.seen(visible);
     if (!visible) this.keys.releaseAll();
     if (this.running && !this.panel.paused && !this.watched) this.send({ do: visible ? "resume" : "pause" });
   }
@@ -71,17 +58,6 @@ class StudioWorld extends HTMLElement {
     if (this.running && !this.panel.paused) this.send({ do: draw || this.visible ? "resume" : "pause" });
   }
 
-  #connect() {
-    this.again.hidden = true;
-    this.stage.say("Connecting…");
-    this.link = new Link(this.tab, {
-      note: (note) => this.#note(note),
-      picture: (head, bitmaps) => this.#picture(head, bitmaps),
-      stream: (url) => this.stage.stream(url),
-      end: (why) => this.#ended(why),
-    });
-  }
-
   #ask(words) {
     if (words.do === "pause" && this.panel.paused) words = { do: "resume" };
     if (words.do === "start") this.stage.say("Starting…");
@@ -89,7 +65,7 @@ class StudioWorld extends HTMLElement {
     this.send(words);
   }
 
-  #picture(head, bitmaps) {
+  picture(head, bitmaps) {
     this.stage.say("");
     this.stage.draw(bitmaps);
     this.watched?.(bitmaps);
@@ -99,8 +75,8 @@ class StudioWorld extends HTMLElement {
     this.dataset.chunk = head.chunk;
   }
 
-  #note(note) {
-    const heard = {
+  heard(note) {
+    return {
       model: () => this.#modelled(note),
       started: () => this.#started(note),
       readout: () => this.#numbers(note),
@@ -112,11 +88,7 @@ class StudioWorld extends HTMLElement {
       recording: () => this.panel.recording(true),
       recorded: () => this.#recorded(note),
       stopped: () => this.#stopped(),
-      failed: () => this.receipts.say(note.why, "wrong"),
-      refused: () => this.receipts.say(note.why, "wrong"),
-      warning: () => this.receipts.say(note.why, "warning"),
-    }[note.say];
-    heard?.();
+    };
   }
 
   #modelled(note) {
@@ -166,12 +138,10 @@ class StudioWorld extends HTMLElement {
     this.stage.say("Stopped; its pages are free. Press Start for another.");
   }
 
-  #ended(why) {
+  ended(why) {
     this.running = false;
-    this.link = undefined;
     this.panel.stopped();
-    this.stage.say(why);
-    this.again.hidden = false;
+    super.ended(why);
   }
 
   #shortcut(event) {
