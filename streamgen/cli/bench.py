@@ -30,19 +30,14 @@ def bench_video(
         raise UsageError(
             f"--seconds {seconds:g} is no length to measure; give more than 0 and less than an hour."
         )
-    from streamgen.cli import backend
-
-    folder = backend.folder_of(model)
-    backend.quieten_libraries()
-    program = import_module("streamgen_apps.bench.video")
-    program.run(json_output=as_json, dtype=dtype, model=str(folder), seconds=seconds, attention=attention)
+    _run("video", as_json, dtype=dtype, model=_folder(model), seconds=seconds, attention=attention)
 
 
 @app.command("cache")
 def bench_cache(dtype: Annotated[str, _DTYPE] = "both", as_json: Annotated[bool, _JSON] = False) -> None:
     """Compare the ring with rolling by copy, concatenation, and clone-and-edit."""
     _check(dtype)
-    import_module("streamgen_apps.bench.cache").run(json_output=as_json, dtype=dtype)
+    _run("cache", as_json, dtype=dtype)
 
 
 @app.command("image")
@@ -58,9 +53,7 @@ def bench_image(
         raise UsageError(
             f"--size {size} --rounds {rounds} measures nothing; choose d16 or tiny, and 1 or more."
         )
-    import_module("streamgen_apps.bench.image").run(
-        json_output=as_json, dtype=dtype, size=size, rounds=rounds
-    )
+    _run("image", as_json, dtype=dtype, size=size, rounds=rounds)
 
 
 @app.command("world")
@@ -72,12 +65,7 @@ def bench_world(
     """Time a world's chunks, switches, forks, undo and files beside a world that re-encodes its history."""
     if chunks < 1:
         raise UsageError(f"--chunks {chunks} measures nothing; give 1 or more.")
-    from streamgen.cli import backend
-
-    folder = backend.folder_of(model)
-    backend.quieten_libraries()
-    program = import_module("streamgen_apps.bench.world")
-    program.run(json_output=as_json, model=str(folder), chunks=chunks)
+    _run("world", as_json, model=_folder(model), chunks=chunks)
 
 
 @app.command("ask")
@@ -128,16 +116,13 @@ def bench_ask(
     _check(dtype)
     if size not in ("mid", "wide", "tiny") or beyond < 3 or (budget is not None and budget < 1):
         raise UsageError(
-            f"--size {size} --beyond {beyond} --budget {budget} measures nothing; choose mid or tiny, "
-            "3 chunks or more, and a budget of at least a chunk's tokens."
+            f"--size {size} --beyond {beyond} --budget {budget} measures nothing; choose mid, "
+            "wide or tiny, 3 chunks or more, and a budget of at least a chunk's tokens."
         )
-    from streamgen.cli import backend
-
-    folder = None if model is None else str(backend.folder_of(model))
-    backend.quieten_libraries()
-    import_module("streamgen_apps.bench.ask").run(
-        json_output=as_json,
-        model=folder,
+    _run(
+        "ask",
+        as_json,
+        model=None if model is None else _folder(model),
         size=size,
         dtype=dtype,
         budget=budget,
@@ -167,12 +152,7 @@ def _long(model: str, budget: int | None, minutes: float, attention: str, as_jso
             f"--minutes {minutes:g} --budget {budget} measures nothing; give 1 minute to a day, and a budget "
             "of at least a chunk's tokens."
         )
-    from streamgen.cli import backend
-
-    backend.quieten_libraries()
-    import_module("streamgen_apps.bench.ask_long").run(
-        json_output=as_json, model=model, minutes=minutes, budget=budget, attention=attention
-    )
+    _run("ask_long", as_json, model=model, minutes=minutes, budget=budget, attention=attention)
 
 
 def _accuracy(
@@ -183,11 +163,9 @@ def _accuracy(
             f"--stories {stories} --frames {min(frames)} --budget {budget} measures nothing; give 1 story or "
             "more, of 16 frames or more, and a budget of at least a chunk's tokens."
         )
-    from streamgen.cli import backend
-
-    backend.quieten_libraries()
-    import_module("streamgen_apps.bench.accuracy").run(
-        json_output=as_json,
+    _run(
+        "accuracy",
+        as_json,
         model=model,
         frames=frames,
         stories=stories,
@@ -213,13 +191,11 @@ def bench_text(
             f"--part {part} --size {size} --rounds {rounds} --page-size {page_size} measures nothing; choose "
             "all, speed or sharing, mid or tiny, and 1 or more."
         )
-    from streamgen.cli import backend
-
-    backend.quieten_libraries()
     from streamgen.runtime.latency import Objective
 
-    import_module("streamgen_apps.bench.text").run(
-        json_output=as_json,
+    _run(
+        "text",
+        as_json,
         size=size,
         rounds=rounds,
         page_size=page_size,
@@ -227,6 +203,20 @@ def bench_text(
         objective=Objective(first, gap),
         part=part,
     )
+
+
+def _run(program: str, as_json: bool, **options: object) -> None:
+    """A program of `apps/bench`; what it needs is imported only now."""
+    from streamgen.cli import backend
+
+    backend.quieten_libraries()
+    import_module(f"streamgen_apps.bench.{program}").run(json_output=as_json, **options)
+
+
+def _folder(model: str) -> str:
+    from streamgen.cli import backend
+
+    return str(backend.folder_of(model))
 
 
 def _check(dtype: str) -> None:

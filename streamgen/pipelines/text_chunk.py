@@ -21,9 +21,7 @@ class TextChunk:
     finished: Finished = ""  # why nothing follows: a stop token, or max_tokens
     score: float | None = None  # of a beam: summed log probability over its penalised length
     tree: TokenTree | None = None  # what drafts proposed behind the token before these
-    accepted: tuple[
-        int, ...
-    ] = ()  # nodes of the tree that the model would have written too, without the root
+    accepted: tuple[int, ...] = ()  # nodes of the tree below its root that the model agrees with
 
 
 class Speller:
