@@ -1,5 +1,8 @@
 """A pool of pages of one geometry, and the caches that live in it.
 
+In memory a GPU's pages are whole pages, as paged kernels read them; on a CPU all keys of one head lie behind
+each other, so that a query that sweeps over a head reads one stretch instead of a row here and there. The
+shapes are the same for both, only the strides differ.
 Shapes: G layers of a page, P pages, S page size, H kv heads, D head dim.
 """
 
@@ -110,17 +113,9 @@ class PagePool:
         self.tally.moves += len(sources)
 
     def _allocate(self, pages: int) -> None:
-        shape = (
-            self.geometry.layers_per_page,
-            pages,
-            self.geometry.page_size,
-            self.geometry.kv_heads,
-            self.geometry.head_dim,
-        )
         try:
             with torch.inference_mode(False):
-                self.k = torch.zeros(shape, dtype=self.geometry.dtype, device=self.device)
-                self.v = torch.zeros(shape, dtype=self.geometry.dtype, device=self.device)
+                self.k, self.v = (empty_pages(self.geometry, pages, self.device) for _ in "kv")
         except BaseException:
             self.lease.free()
             raise
@@ -128,6 +123,20 @@ class PagePool:
             (k.flatten(0, 1), v.flatten(0, 1)) for k, v in zip(self.k, self.v, strict=True)
         ]
         self.closed = False
+
+
+def empty_pages(geometry: Geometry, pages: int, device: str) -> Tensor:
+    """Zeros [G, P, S, H, D], laid out for the device."""
+    layers, size, heads, dim = (
+        geometry.layers_per_page,
+        geometry.page_size,
+        geometry.kv_heads,
+        geometry.head_dim,
+    )
+    if device != "cpu":
+        return torch.zeros(layers, pages, size, heads, dim, dtype=geometry.dtype, device=device)
+    by_head = torch.zeros(layers, heads, pages, size, dim, dtype=geometry.dtype)
+    return by_head.permute(0, 2, 3, 1, 4)
 
 
 def _movable(tensor: Tensor) -> Tensor:

@@ -21,7 +21,14 @@ POINTERS = {
     "sinks": "*i32",
     "tree": "*i8",
 }
-NUMBERS = {"scale": "fp32", "queries": "i32", "staged": "i32", "columns": "i32"}
+NUMBERS = {
+    "scale": "fp32",
+    "queries": "i32",
+    "staged": "i32",
+    "columns": "i32",
+    "token_stride": "i32",
+    "head_stride": "i64",
+}
 
 
 def shared_bytes(dtype: str, order: int, head_dim: int, capability: int) -> int:

@@ -25,22 +25,28 @@ class Pointer:
     def __add__(self, offset: Any) -> "Pointer":
         return Pointer(self.base, self.offset + offset)
 
+    @property
+    def memory(self) -> Tensor:
+        """The elements as they lie in memory, from the first to the last."""
+        last = sum((size - 1) * stride for size, stride in zip(self.base.shape, self.base.stride(), strict=True))
+        return self.base.as_strided((last + 1,), (1,))
+
 
 def load(pointer: Pointer, mask: Tensor | None = None, other: float = 0) -> Tensor:
     offset = torch.as_tensor(pointer.offset)
     if mask is None:
-        return pointer.base.view(-1)[offset]
+        return pointer.memory[offset]
     mask, offset = torch.broadcast_tensors(mask, offset)
-    assert bool((offset[mask] < pointer.base.numel()).all()) and bool((offset[mask] >= 0).all()), (
+    assert bool((offset[mask] < len(pointer.memory)).all()) and bool((offset[mask] >= 0).all()), (
         "out of bounds"
     )
-    read = pointer.base.view(-1)[torch.where(mask, offset, 0)]
+    read = pointer.memory[torch.where(mask, offset, 0)]
     return torch.where(mask, read, torch.as_tensor(other, dtype=read.dtype))
 
 
 def store(pointer: Pointer, value: Tensor, mask: Tensor) -> None:
     mask, offset, value = torch.broadcast_tensors(mask, torch.as_tensor(pointer.offset), value)
-    pointer.base.view(-1)[offset[mask]] = value[mask]
+    pointer.memory[offset[mask]] = value[mask]
 
 
 def dot(a: Tensor, b: Tensor, input_precision: str = "tf32") -> Tensor:

@@ -47,7 +47,7 @@ class Triton:
         upcast = interpreted()
 
         def bind(memory: Memory, ordered: _Ordered) -> Attend:
-            assert memory.k.is_contiguous(), "a layer of the pool is one block of memory"
+            assert memory.k.stride() == memory.v.stride() and memory.k.stride(-1) == 1, "laid out alike"
             return _TritonAttend(memory, ordered, kernel, upcast)
 
         return each_layer(stages, q_heads, _prepare, bind)
@@ -166,6 +166,7 @@ class _TritonAttend:
             queries,
             self.memory.tokens,
             at.table.shape[1],
+            *self.memory.k.stride()[:2],
             H=kv_heads,
             GROUP=group,
             D=head_dim,

@@ -14,7 +14,7 @@ import triton.language as tl
 def paged_attention(  # type: ignore[no-untyped-def]
     out,  # [B, Q, Hq, D]
     q,  # [B, Q, Hq, D]
-    k,  # [P * PAGE, H, D]
+    k,  # [P * PAGE, H, D], each head's dims in one stretch
     v,
     table,  # int32 [B, M]
     used,  # int32 [B], visible tokens
@@ -26,6 +26,8 @@ def paged_attention(  # type: ignore[no-untyped-def]
     queries,
     staged,
     columns,
+    token_stride,  # of k and v
+    head_stride,
     H: tl.constexpr,
     GROUP: tl.constexpr,
     D: tl.constexpr,
@@ -36,7 +38,7 @@ def paged_attention(  # type: ignore[no-untyped-def]
     BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    head = tl.program_id(1)
+    head = tl.program_id(1).to(tl.int64)
     cache = tl.program_id(2).to(tl.int64)
     length = tl.load(used + cache)
     past = length - staged
@@ -66,7 +68,7 @@ def paged_attention(  # type: ignore[no-untyped-def]
         key = first + tl.arange(0, BLOCK_N)
         held = key < length
         page = tl.load(table + cache * columns + key // PAGE, mask=held, other=0).to(tl.int64)
-        key_at = ((page * PAGE + key % PAGE) * H + head) * D
+        key_at = (page * PAGE + key % PAGE) * token_stride + head * head_stride
         theirs_at = key_at[:, None] + dim[None, :]
         loaded = held[:, None] & wide[None, :]
         theirs = tl.load(k + theirs_at, mask=loaded, other=0.0)
