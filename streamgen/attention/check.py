@@ -76,11 +76,11 @@ def _error(kernel: Kernel, need: Need) -> float:
 
 def _compare(trial: Trial, q: Tensor, out: Tensor, softcap: float) -> float:
     """The worst relative error among evenly spread queries of one cache."""
-    view, layer = trial.layer.view, trial.layer
+    view, [(k, v)] = trial.table.view, trial.table.flat
     rows = torch.linspace(0, len(q) - 1, min(len(q), ROWS), device=q.device).long()
     mask = trial.mask.dense(view.past, view.tokens, q.device)
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    keys, values = layer.k[view.slots].to(wide), layer.v[view.slots].to(wide)
+    keys, values = k[view.slots].to(wide), v[view.slots].to(wide)
     hidden = None if mask is None else mask[rows]
     truth = dense_attention(q[rows].to(wide), keys, values, hidden, softcap)
     lost = (out[rows].to(wide) - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)

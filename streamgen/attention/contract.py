@@ -13,7 +13,7 @@ from torch import Tensor
 from streamgen.attention.trunks import longest_trunk
 from streamgen.errors import StreamgenError
 from streamgen.kv.masks import Full, Mask, Tree
-from streamgen.kv.view import LayerKV, View
+from streamgen.kv.view import TableKV, View
 
 MaskKind = Literal["full", "causal", "window", "sink", "tree"]
 # "sink" is a causal window that keeps a sink in view.
@@ -45,7 +45,8 @@ class Staged(Protocol):
     @property
     def mask(self) -> Mask: ...
 
-    def layers(self) -> Sequence[LayerKV]: ...
+    @property
+    def tables(self) -> Sequence[TableKV]: ...
 
 
 class Lack(str):
@@ -91,11 +92,10 @@ class Need:
     @classmethod
     def of(cls, stages: Sequence[Staged], q_heads: int, softcap: float = 0.0) -> "Need":
         """The need of staged caches that are attended to in one batch."""
-        layers = [layer for stage in stages for layer in stage.layers()]
-        seen = {id(layer.view): (stage.mask, layer.view) for stage in stages for layer in stage.layers()}
-        views = [view for _, view in seen.values()]  # layers share them
-        kinds = [mask_kind(mask, view) for mask, view in seen.values()]
-        k = layers[0].k
+        seen = [(stage.mask, table.view) for stage in stages for table in stage.tables]
+        views = [view for _, view in seen]
+        kinds = [mask_kind(mask, view) for mask, view in seen]
+        k, _ = stages[0].tables[0].flat[0]
         _, kv_heads, head_dim = k.shape
         return cls(
             device=k.device.type,
@@ -114,7 +114,7 @@ class Need:
             capability=torch.cuda.get_device_capability(k.device) if k.device.type == "cuda" else None,
             softcap=softcap,
             shared=longest_trunk(
-                [stage.layers()[0].view for stage in stages], [stage.mask for stage in stages]
+                [stage.tables[0].view for stage in stages], [stage.mask for stage in stages]
             ),
         )
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from streamgen.attention.contract import Attend, MaskKind, Staged, mask_kind, widest
 from streamgen.kv.masks import Mask
 from streamgen.kv.table import IntArray
-from streamgen.kv.view import LayerKV, View, slot_runs
+from streamgen.kv.view import TableKV, View, slot_runs
 
 Prepared = TypeVar("Prepared")
 
@@ -26,10 +26,7 @@ class Memory:
 
     k: Tensor  # [P*S, H, D]
     v: Tensor
-    slots: Tensor  # int64 [B*T], where the staged tokens go
-    run: tuple[int, int] | None  # the same as one stretch, start and stop
-    batch: int
-    tokens: int
+    staged: "Spots"
 
     def write(self, k: Tensor, v: Tensor) -> None:
         """Put fresh keys and values [B, T, H, D] in the staged slots."""
@@ -40,13 +37,14 @@ class Memory:
 
     def _put(self, flat: Tensor, fresh: Tensor) -> None:
         # A stretch is copied several times faster, but its place would be a constant of a compiled graph.
-        if torch.compiler.is_compiling() or self.run is None:
-            flat.index_copy_(0, self.slots, fresh)
+        run = self.staged.run
+        if torch.compiler.is_compiling() or run is None:
+            flat.index_copy_(0, self.staged.slots, fresh)
         else:
-            flat[self.run[0] : self.run[1]].copy_(fresh)
+            flat[run[0] : run[1]].copy_(fresh)
 
     def refuse_other_shapes(self, k: Tensor) -> None:
-        expected = (self.batch, self.tokens, *self.k.shape[1:])
+        expected = (self.staged.batch, self.staged.tokens, *self.k.shape[1:])
         if tuple(k.shape) != expected:
             raise ValueError(
                 f"Keys of shape {list(k.shape)} were given and the stage was opened for {list(expected)} "
@@ -59,11 +57,22 @@ class Memory:
             )
 
     def refuse_other_queries(self, q: Tensor, kind: MaskKind) -> None:
-        if kind != "full" and q.shape[1] != self.tokens:
+        staged = self.staged.tokens
+        if kind != "full" and q.shape[1] != staged:
             raise ValueError(
-                f"{q.shape[1]} queries were given for {self.tokens} staged tokens under a {kind} mask; "
+                f"{q.shape[1]} queries were given for {staged} staged tokens under a {kind} mask; "
                 "only a Full mask lets their numbers differ."
             )
+
+
+@dataclass(frozen=True)
+class Spots:
+    """Where the staged tokens of a batch go, the same in every layer of a table."""
+
+    slots: Tensor  # int64 [B*T]
+    run: tuple[int, int] | None  # the same as one stretch, start and stop
+    batch: int
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,7 @@ class Group:
     views: tuple[View, ...]
     masks: tuple[Mask, ...]
     kind: MaskKind  # the widest of all
-    tokens: int
-    slots: Tensor  # int64 [B*T], where the staged tokens go
+    staged: Spots
     dtype: torch.dtype
     q_heads: int
     kv_heads: int
@@ -82,8 +90,12 @@ class Group:
     pool_slots: int  # P*S
 
     @property
+    def tokens(self) -> int:
+        return self.staged.tokens
+
+    @property
     def device(self) -> torch.device:
-        return self.slots.device
+        return self.staged.slots.device
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -106,7 +118,7 @@ class Reach:
     def of(self, flat: Tensor) -> Tensor:
         """[P*S, H, D] -> [N, H, D]."""
         if self.slots is None:
-            return flat.narrow(0, self.start, self.length)
+            return flat[self.start : self.start + self.length]
         return flat.index_select(0, self.slots)
 
 
@@ -145,33 +157,27 @@ def each_layer(
 ) -> list[Attend]:
     """One Attend a layer; the work for a view is done once for all the layers that share it."""
     refuse_uneven(stages)
-    done: dict[tuple[int, ...], tuple[Group, Prepared]] = {}
-    attends = []
-    for layers in zip(*[stage.layers() for stage in stages], strict=True):
-        views = tuple(layer.view for layer in layers)
-        key = tuple(map(id, views))
-        if key not in done:
-            group = _group(stages, views, q_heads, layers[0].k)
-            done[key] = group, prepare(group)
-        group, prepared = done[key]
-        refuse_two_pools([layer.k for layer in layers])
-        attends.append(bind(_memory(layers[0], group), prepared))
+    attends: list[Attend] = []
+    for tables in zip(*[stage.tables for stage in stages], strict=True):
+        refuse_two_pools(tables)
+        flat = tables[0].flat
+        group = _group(stages, tuple(table.view for table in tables), q_heads, flat[0][0])
+        prepared = prepare(group)
+        attends += [bind(Memory(k, v, group.staged), prepared) for k, v in flat]
     return attends
-
-
-def _memory(layer: LayerKV, group: Group) -> Memory:
-    run = group.views[0].staged_run if len(group.views) == 1 else None
-    return Memory(layer.k, layer.v, group.slots, run, len(group.views), group.tokens)
 
 
 def _group(stages: Sequence[Staged], views: tuple[View, ...], q_heads: int, k: Tensor) -> Group:
     masks = tuple(stage.mask for stage in stages)
     kind = widest([mask_kind(mask, view) for mask, view in zip(masks, views, strict=True)])
-    slots = views[0].staged if len(views) == 1 else torch.cat([view.staged for view in views])
     pool_slots, kv_heads, head_dim = k.shape
-    return Group(
-        views, masks, kind, stages[0].tokens, slots, k.dtype, q_heads, kv_heads, head_dim, pool_slots
-    )
+    return Group(views, masks, kind, _spots(views), k.dtype, q_heads, kv_heads, head_dim, pool_slots)
+
+
+def _spots(views: tuple[View, ...]) -> Spots:
+    if len(views) == 1:
+        return Spots(views[0].staged, views[0].staged_run, 1, views[0].tokens)
+    return Spots(torch.cat([view.staged for view in views]), None, len(views), views[0].tokens)
 
 
 def refuse_uneven(stages: Sequence[Staged]) -> None:
@@ -185,8 +191,8 @@ def refuse_uneven(stages: Sequence[Staged]) -> None:
         )
 
 
-def refuse_two_pools(keys: Sequence[Tensor]) -> None:
-    if any(k is not keys[0] and k.data_ptr() != keys[0].data_ptr() for k in keys):
+def refuse_two_pools(tables: Sequence[TableKV]) -> None:
+    if any(table.flat is not tables[0].flat for table in tables):
         raise ValueError(
             "The caches of one batch lie in different pools; open them on one PagePool, or plan them apart."
         )

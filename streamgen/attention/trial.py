@@ -11,24 +11,27 @@ import torch
 from torch import Tensor
 
 from streamgen.attention.contract import Need
+from streamgen.kv.geometry import Geometry
 from streamgen.kv.masks import Causal, Full, Mask, Tree
+from streamgen.kv.pool import empty_pages
 from streamgen.kv.table import IntArray, Tokens
-from streamgen.kv.view import LayerKV, View
+from streamgen.kv.view import TableKV, View
 
 
 @dataclass(frozen=True)
 class Trial:
     """A stage of one layer over made-up keys and values."""
 
-    layer: LayerKV
+    table: TableKV
     mask: Mask
 
     @property
     def tokens(self) -> int:
-        return self.layer.view.tokens
+        return self.table.view.tokens
 
-    def layers(self) -> Sequence[LayerKV]:
-        return (self.layer,)
+    @property
+    def tables(self) -> Sequence[TableKV]:
+        return (self.table,)
 
 
 def trial_batch(need: Need) -> list[Trial]:
@@ -36,16 +39,23 @@ def trial_batch(need: Need) -> list[Trial]:
     lengths = [max(need.visible - 3 * index, need.tokens + 2) for index in range(need.batch)]
     # Half of the room holds something else.
     room = 2 * -(-max(max(lengths), need.runs) // need.page_size) * need.page_size
-    k, v = (noise(need, seed, need.batch * room, need.kv_heads) for seed in (4, 5))
+    flat = [(_flat(need, 4, need.batch * room), _flat(need, 5, need.batch * room))]
     shared = min(need.shared, min(lengths) - need.tokens)
     trials: list[Trial] = []
     for index, length in enumerate(lengths):
         slots = index * room + _layout(need, length)
         if index:
-            slots[:shared] = trials[0].layer.view.visible.slots[:shared]
+            slots[:shared] = trials[0].table.view.visible.slots[:shared]
         view = View(Tokens(slots, None), length - need.tokens, need.tokens, need.page_size, need.device)
-        trials.append(Trial(LayerKV(k, v, view), trial_mask(need, length)))
+        trials.append(Trial(TableKV(flat, view), trial_mask(need, length)))
     return trials
+
+
+def _flat(need: Need, seed: int, slots: int) -> Tensor:
+    """Noise [slots, H, D] that lies in memory as a layer of a pool does."""
+    geometry = Geometry(1, need.kv_heads, need.head_dim, need.page_size, need.dtype)
+    flat = empty_pages(geometry, slots // need.page_size, need.device)[0].flatten(0, 1)
+    return flat.copy_(noise(need, seed, slots, need.kv_heads))
 
 
 def noise(need: Need, seed: int, *shape: int) -> Tensor:

@@ -19,7 +19,7 @@ from streamgen.kv.reposition import Rotate, Shift, reposition
 from streamgen.kv.retention import Retention
 from streamgen.kv.sharing import keep_pages
 from streamgen.kv.stage import Stage, TablePositions, open_stage
-from streamgen.kv.table import BlockTable, Indices, IntArray, check_index, pages_of, pick
+from streamgen.kv.table import BlockTable, Indices, IntArray, Places, check_index, pages_of, pick
 
 if TYPE_CHECKING:
     from streamgen.kv.pool import PagePool
@@ -91,7 +91,7 @@ class KVCache:
         if not 0 <= tokens <= least:
             raise UsageError(f"{self.name} cannot be rewound by {tokens} tokens; it holds {least}.")
         for table in self.tables:
-            drop(self.pool, table, np.arange(table.tokens - tokens))
+            drop(self.pool, table, range(table.tokens - tokens))
 
     def evict(self, keep: Indices | Sequence[Indices]) -> None:
         """Keep only these rising logical indices and close the gaps.
@@ -233,7 +233,7 @@ def open_tables(pool: "PagePool", reserve: int, name: str) -> tuple[BlockTable, 
     return tuple(tables)
 
 
-def drop(pool: "PagePool", table: BlockTable, keep: IntArray) -> None:
+def drop(pool: "PagePool", table: BlockTable, keep: Places) -> None:
     """Forget all tokens but `keep`; pages without tokens go back, except those of a stretch."""
     table.entries = table.entries.take(keep)
     if table.stretch is None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamgen.kv.plan import Plan
 from streamgen.kv.sharing import keep_pages, move_others, repoint
-from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, slots_of
+from streamgen.kv.table import BlockTable, IntArray, Places, Tokens, array_of, pages_of, slots_of, stretch_of
 
 if TYPE_CHECKING:
     from streamgen.kv.pool import PagePool
@@ -19,45 +19,42 @@ class Draft:
         self.pool = pool
         self.table = table
         self.plan = plan
-        self.positions = positions
         self.pages: list[int] = []  # held by this stage, not by the table
         self._saved: list[int] = []
         self.past = table.entries.take(plan.keep)
-        self.staged = plan.room
         try:
-            self._open()
+            self.staged = Tokens(self._open(), positions)
         except BaseException:
             pool.pages.release(self.pages, self)
             raise
+        self.visible = self.past.join(self.staged)
         table.draft = self
 
-    def _open(self) -> None:
-        size = self.table.page_size
+    def _open(self) -> Places:
+        """Take the pages; returns the slots of the staged tokens."""
+        size, room = self.table.page_size, self.plan.room
         if self.plan.copy is not None:
             [copy] = self.pool.duplicate([self.plan.copy], self)
             self.pages.append(copy)
             self.past = self.past.moved(self.plan.copy, copy, size)
-            self.staged = self.staged + (copy - self.plan.copy) * size
+            room = array_of(room) + (copy - self.plan.copy) * size
         if self.plan.fresh:
             last = int(self.past.slots[-1]) // size if len(self.past) else -1
             # Rising pages: a prompt that is read in one go lies in the order of its tokens where it can.
             fresh = sorted(self.pool.pages.take(self.plan.fresh, self, behind=last))
             self.pages += fresh
-            self.staged = np.concatenate([self.staged, slots_of(fresh, size)])[: self.plan.tokens]
+            room = stretch_of(np.concatenate([array_of(room), slots_of(fresh, size)])[: self.plan.tokens])
         if self.plan.saves:
             self._saved = self.pool.duplicate(self.plan.saves, self)
             self.pages += self._saved
             for page, copy in zip(self.plan.saves, self._saved, strict=True):
                 move_others(self.pool, self.table, page, copy)
+        return room
 
     def commit(self, keep: IntArray | None) -> None:
         """Make the staged tokens (those in `keep`) part of the past; what is hidden now is let go."""
-        staged, positions = self.staged, self.positions
         self.pool.tally.evictions += self.plan.evicted
-        if keep is not None:
-            staged = self._close_ranks(keep)
-            positions = None if positions is None else positions[keep]
-        self._settle(self.past.join(Tokens(staged, positions)))
+        self._settle(self.visible if keep is None else self.past.join(self._close_ranks(keep)))
 
     def discard(self) -> None:
         """Put everything back as it was before the stage."""
@@ -68,13 +65,14 @@ class Draft:
                     repoint(self.pool, holder, copy, page)
         self._end()
 
-    def _close_ranks(self, keep: IntArray) -> IntArray:
-        targets = self.staged[: len(keep)]
-        sources = self.staged[keep]
+    def _close_ranks(self, keep: IntArray) -> Tokens:
+        staged = self.staged.take(keep)
+        targets = self.staged.slots[: len(keep)]
+        sources = staged.slots
         moved = sources != targets
         if moved.any():
             self.pool.move_slots(sources[moved], targets[moved])
-        return targets
+        return Tokens(stretch_of(targets), staged.positions)
 
     def _settle(self, entries: Tokens) -> None:
         grows = self.past is self.table.entries

@@ -46,7 +46,9 @@ def _check_free_list(pool: "PagePool") -> None:
 
 
 def _check_tails(pool: "PagePool", tables: list[BlockTable], drafts: list[Draft]) -> None:
-    writers = Counter(page for draft in drafts for page in pages_of(draft.staged, pool.geometry.page_size))
+    writers = Counter(
+        page for draft in drafts for page in pages_of(draft.staged.slots, pool.geometry.page_size)
+    )
     for page, count in writers.items():
         assert count == 1, f"page {page} is being written by {count} stages"
         readers = sum(page in table.pages for table in tables)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamgen.errors import UsageError
-from streamgen.kv.table import IntArray, Tokens, settled, slots_of
+from streamgen.kv.table import IntArray, Tokens, settled, slots_of, stretch_of
 
 if TYPE_CHECKING:
     from streamgen.kv.cache import KVCache
@@ -79,7 +79,7 @@ class PrefixIndex:
             table.pages = pages
             known = [place for entry in chain if (place := entry.positions[number]) is not None]
             positions = np.concatenate(known)[:count] if len(known) == len(chain) else None
-            table.entries = Tokens(slots_of(pages, size)[:count], positions)
+            table.entries = Tokens(stretch_of(slots_of(pages, size)[:count]), positions)
         self.found += count
         return count
 

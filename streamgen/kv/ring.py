@@ -65,7 +65,7 @@ def lay(ring: "KVCache", source: "KVCache", where: Sequence[IntArray]) -> None:
         _copy(source.pool, ring.pool, other.slots[moved], targets[moved])
         origins = None if same else _carried(other.entries.origins, source.pool, ring.pool)
         origins = other.entries.origins if same else origins
-        table.entries = replace(other.entries, slots=targets, origins=origins)
+        table.entries = replace(other.entries, places=targets, origins=origins)
 
 
 def _copy(source: "PagePool", target: "PagePool", slots: IntArray, targets: IntArray) -> None:

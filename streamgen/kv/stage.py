@@ -5,7 +5,6 @@ T staged tokens, A position axes. One draft for each table of the cache.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,8 @@ from streamgen.kv.masks import Full, Mask, windowed
 from streamgen.kv.plan import Plan, plan_table
 from streamgen.kv.retention import SinkWindow
 from streamgen.kv.sharing import refuse_if_read
-from streamgen.kv.table import Indices, IntArray, Tokens, check_index, pick
-from streamgen.kv.view import LayerKV, View
+from streamgen.kv.table import Indices, IntArray, check_index, pick
+from streamgen.kv.view import LayerKV, TableKV, View
 
 if TYPE_CHECKING:
     from streamgen.kv.cache import KVCache
@@ -38,6 +37,11 @@ class Stage:
         self.mask = mask
         self._drafts = tuple(drafts)
         self.open = True
+        pool, size = cache.pool, cache.pool.geometry.page_size
+        self.tables: tuple[TableKV, ...] = tuple(
+            TableKV(pool.flat, View(draft.visible, len(draft.past), draft.plan.tokens, size, pool.device))
+            for draft in drafts
+        )
 
     @property
     def tokens(self) -> int:
@@ -51,31 +55,16 @@ class Stage:
     @property
     def positions(self) -> IntArray | None:
         """Positions of the staged tokens in the first table, on the host."""
-        return self._drafts[0].positions
+        return self._drafts[0].staged.positions
 
-    @cached_property
+    @property
     def views(self) -> tuple[View, ...]:
         """One view for each table."""
-        pool = self.cache.pool
-        return tuple(
-            View(
-                draft.past.join(Tokens(draft.staged, draft.positions)),
-                past=len(draft.past),
-                tokens=draft.plan.tokens,
-                page_size=pool.geometry.page_size,
-                device=pool.device,
-            )
-            for draft in self._drafts
-        )
-
-    @cached_property
-    def _layers(self) -> tuple[LayerKV, ...]:
-        pool = self.cache.pool
-        return tuple(LayerKV(k, v, view) for view in self.views for k, v in pool.flat)
+        return tuple(table.view for table in self.tables)
 
     def layers(self) -> Sequence[LayerKV]:
         """One for each layer of the model, in order."""
-        return self._layers
+        return [LayerKV(k, v, table.view) for table in self.tables for k, v in table.flat]
 
     def commit(self, keep: Indices | None = None) -> None:
         """Make the staged tokens part of the past: all, or those in `keep` (an accepted path of a tree)."""
@@ -174,8 +163,9 @@ def _plan(cache: "KVCache", counts: Sequence[int], mask: Mask, replace: int) -> 
             raise UsageError(
                 f"{replace} tokens cannot be replaced in {cache.name}, which holds {table.tokens}."
             )
-        keep = np.arange(table.tokens) if kept is None else kept[number]
-        plans.append(plan_table(table, cache.pool.pages, keep[keep < table.tokens - replace], replace, count))
+        stays = table.tokens - replace
+        keep = range(stays) if kept is None else kept[number][kept[number] < stays]
+        plans.append(plan_table(table, cache.pool.pages, keep, replace, count))
     return plans
 
 

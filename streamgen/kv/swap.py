@@ -127,7 +127,7 @@ def _settle(pool: "PagePool", table: BlockTable, moved: dict[int, int]) -> None:
     for page in table.pages:
         lookup[page] = moved[page]
     slots = lookup[table.slots // size] * size + table.slots % size
-    table.entries = replace(table.entries, slots=slots)
+    table.entries = replace(table.entries, places=slots)
     table.pages = [moved[page] for page in table.pages]
     for page in table.pages:
         pool.pages.hold(page, table)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,30 +16,64 @@ if TYPE_CHECKING:
     from streamgen.kv.draft import Draft
 
 IntArray = npt.NDArray[np.int64]
+Places = IntArray | range  # where tokens lie or which ones are meant: a range where they are one stretch
 Indices = Sequence[int] | npt.NDArray[Any] | Tensor  # logical indices, as callers give them
 
 
-def no_tokens() -> IntArray:
-    return np.empty(0, dtype=np.int64)
+def array_of(places: Places) -> IntArray:
+    return np.arange(places.start, places.stop, dtype=np.int64) if isinstance(places, range) else places
+
+
+def stretch_of(slots: IntArray) -> Places:
+    """The slots as a range, where they are one rising stretch."""
+    if len(slots) == 0 or int(slots[-1] - slots[0]) != len(slots) - 1 or (np.diff(slots) != 1).any():
+        return slots
+    return range(int(slots[0]), int(slots[-1]) + 1)
+
+
+def _joined(left: Places, right: Places) -> Places:
+    if isinstance(left, range) and isinstance(right, range) and left.stop == right.start:
+        return range(left.start, right.stop)
+    return np.concatenate([array_of(left), array_of(right)])
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """What is known about stored tokens, in logical order. slots [n], positions [n] or [n, axes]."""
+    """What is known about stored tokens, in logical order. places [n] of slots, positions [n] or [n, axes].
 
-    slots: IntArray
+    A stream that grows alone lies in one stretch: its next token is then planned without looking at the past.
+    """
+
+    places: Places
     positions: IntArray | None = None
     origins: Origins | None = None
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return len(self.places)
 
-    def take(self, index: IntArray) -> "Tokens":
-        if len(index) == len(self.slots):
+    @cached_property
+    def slots(self) -> IntArray:
+        """[n]"""
+        return array_of(self.places)
+
+    def within(self, start: int, stop: int) -> Places:
+        """The logical indices of the tokens in the slots from `start` on, before `stop`."""
+        if isinstance(self.places, range):
+            first = self.places.start
+            return range(len(self))[max(0, start - first) : max(0, stop - first)]
+        return np.flatnonzero((self.slots >= start) & (self.slots < stop))
+
+    def take(self, index: Places) -> "Tokens":
+        """Some of the tokens, by rising logical indices."""
+        if len(index) == len(self):
             return self
+        if isinstance(index, range):
+            places, index = self.places[index.start : index.stop], array_of(index)
+        else:
+            places = self.slots[index]
         positions = None if self.positions is None else self.positions[index]
         origins = None if self.origins is None else self.origins.take(index)
-        return Tokens(self.slots[index], positions, origins)
+        return Tokens(places, positions, origins)
 
     def join(self, other: "Tokens") -> "Tokens":
         if len(other) == 0:
@@ -49,12 +84,12 @@ class Tokens:
         if self.positions is not None and other.positions is not None:
             positions = np.concatenate([self.positions, other.positions])
         origins = join_origins(self.origins, len(self), other.origins, len(other))
-        return Tokens(np.concatenate([self.slots, other.slots]), positions, origins)
+        return Tokens(_joined(self.places, other.places), positions, origins)
 
     def moved(self, old: int, new: int, page_size: int) -> "Tokens":
         """The same tokens after page `old` went to page `new`."""
         slots = np.where(self.slots // page_size == old, self.slots + (new - old) * page_size, self.slots)
-        return replace(self, slots=slots)
+        return replace(self, places=slots)
 
 
 class BlockTable:
@@ -64,7 +99,7 @@ class BlockTable:
         self.page_size = page_size
         self.stretch = stretch  # the slots of a bounded stream, one run; None = pages from anywhere
         self.pages: list[int] = []
-        self.entries = Tokens(no_tokens())
+        self.entries = Tokens(range(0))
         self.draft: Draft | None = None  # what an open stage adds
 
     @property

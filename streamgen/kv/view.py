@@ -3,6 +3,7 @@
 Shapes: P pages, S page size, H kv heads, D head dim, T staged tokens, n visible tokens (past, then staged).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from streamgen.errors import UsageError
-from streamgen.kv.table import IntArray, Tokens, settled
+from streamgen.kv.table import IntArray, Places, Tokens, settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +28,12 @@ class View:
     @cached_property
     def slots(self) -> Tensor:
         """[n] int64: visible past, then staged, in logical order."""
-        return torch.from_numpy(self.visible.slots).to(self.device)
+        return _on_device(self.visible.places, self.device)
 
     @cached_property
     def staged(self) -> Tensor:
         """[T] int64: the slots of the staged tokens."""
-        return torch.from_numpy(self.visible.slots[self.past :]).to(self.device)
+        return _on_device(self.visible.places[self.past :], self.device)
 
     @cached_property
     def positions(self) -> Tensor | None:
@@ -44,6 +45,8 @@ class View:
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The visible slots as maximal (start, stop) stretches, by rising slot."""
+        if isinstance(self.visible.places, range):
+            return _run_of(self.visible.places)
         slots = self.visible.slots
         if len(slots):  # all different, so that a span as long as they are many is one run
             first, last = int(slots.min()), int(slots.max())
@@ -54,10 +57,10 @@ class View:
     @cached_property
     def staged_run(self) -> tuple[int, int] | None:
         """The staged slots as one stretch in order, where they are one."""
-        if self.tokens == 1:
-            slot = int(self.visible.slots[-1])
-            return slot, slot + 1
-        runs = slot_runs(self.visible.slots[self.past :])
+        staged = self.visible.places[self.past :]
+        if isinstance(staged, range):
+            return staged.start, staged.stop
+        runs = slot_runs(staged)
         return runs[0] if len(runs) == 1 else None
 
     @cached_property
@@ -68,6 +71,14 @@ class View:
             return None
         pages = slots[:: self.page_size] // self.page_size
         return torch.from_numpy(pages.astype(np.int32)).to(self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class TableKV:
+    """The layers of one table, k and v of each as flat slots [P*S, H, D], and what their queries see."""
+
+    flat: Sequence[tuple[Tensor, Tensor]]
+    view: View
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +111,17 @@ def write_slots(flat: Tensor, slots: Tensor, values: Tensor) -> None:
     if flat.dtype.itemsize == 1:  # torch has no indexed copy of one-byte floats on every device
         flat, values = flat.view(torch.uint8), values.view(torch.uint8)
     flat.index_copy_(0, slots, values)
+
+
+def _on_device(places: Places, device: str) -> Tensor:
+    """int64 [n]"""
+    if isinstance(places, range):
+        return torch.arange(places.start, places.stop, device=device)
+    return torch.from_numpy(places).to(device)
+
+
+def _run_of(places: range) -> tuple[tuple[int, int], ...]:
+    return ((places.start, places.stop),) if places else ()
 
 
 def slot_runs(slots: IntArray) -> tuple[tuple[int, int], ...]:

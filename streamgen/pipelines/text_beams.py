@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from streamgen.pipelines.text_chunk import Finished, Speller, TextChunk
 from streamgen.pipelines.text_memory import Past, TextMemory
+from streamgen.pipelines.text_pass import Rows
 from streamgen.pipelines.text_request import TextRequest
 from streamgen.pipelines.text_samples import Proposal, Text
 
@@ -54,17 +54,17 @@ class Beams:
     def pasts(self) -> list[Past]:
         return [text.past for text in self.texts] + ([] if self.past is None else [self.past])
 
-    def begin(self, logits: Tensor) -> None:
-        """The prompt is computed: its best continuations are the first beams; logits [V]."""
+    def begin(self, answer: Rows) -> None:
+        """The prompt is computed: its best continuations are the first beams."""
         assert self.past is not None, "a group begins once"
         self.texts = [Text(0, self.past, list(self.request.prompt))]
         self.totals, self.past = [0.0], None
-        self.take([], [logits[None]])
+        self.take([], answer)
         self.settle()
 
-    def take(self, proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> list[list[int]]:
-        """Rank the continuations of all beams; logits [1, V] of each."""
-        rows = torch.stack([row[-1] for row in logits]).float().log_softmax(-1).cpu()
+    def take(self, proposals: Sequence[Proposal], answer: Rows) -> list[list[int]]:
+        """Rank the continuations of all beams."""
+        rows = answer.logits[:, -1].float().log_softmax(-1).cpu()
         totals = rows + torch.tensor(self.totals)[:, None]
         vocabulary, width = totals.shape[1], self.request.beams
         wanted = min(max(2, 1 + len(self.request.stops)) * width, totals.numel())

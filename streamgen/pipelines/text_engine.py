@@ -8,7 +8,6 @@ A request that could not even be served alone was refused before. Shapes: B text
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,8 +16,9 @@ from streamgen.kv.swap import Swapped
 from streamgen.pipelines.text_beams import Beams
 from streamgen.pipelines.text_chunk import TextChunk
 from streamgen.pipelines.text_draft import Asking, Drafter
-from streamgen.pipelines.text_memory import Pass, Past, TextMemory
+from streamgen.pipelines.text_memory import Past, TextMemory
 from streamgen.pipelines.text_parking import park, unpark
+from streamgen.pipelines.text_pass import Pass
 from streamgen.pipelines.text_samples import Proposal, Samples, Text
 from streamgen.sampling.tree import TokenTree, padded
 
@@ -168,18 +168,18 @@ class Engine:
                 left = len(group.request.prompt) - group.past.length
                 pieces.setdefault(min(left, self.chunk), []).append(group)
         for tokens, groups in pieces.items():
-            with self._passing(groups, partial(_piece, tokens=tokens), last=1) as passed:
-                if passed is None:
-                    continue
-                answer, here = passed
+            answer, here = self._pass(groups, partial(_piece, tokens=tokens), last=1)
+            if answer is None:
+                continue
+            with answer:
                 answer.commit()
             self.counters.prompt_tokens += tokens * len(here)
-            for group, logits in zip(here, answer.logits, strict=True):
+            for number, group in enumerate(here):
                 past, prompt = group.past, group.request.prompt
                 assert past is not None, "a prompt that is being read has a past"
                 self.memory.publish(past, prompt)
                 if past.length == len(prompt):
-                    group.begin(logits[-1])
+                    group.begin(answer.of(number))
 
     def _write(self) -> None:
         """One step of every text: its last token, with what is proposed behind it."""
@@ -194,14 +194,14 @@ class Engine:
                 return [(text.past, text.tokens[-1:], None) for text in group.texts]
             return [(text.past, *padded(trees[text].tree, nodes)) for text in group.texts]
 
-        with self._passing(writing, rows) as passed:
-            if passed is None:
-                return
-            answer, here = passed
-            logits, keeps = iter(answer.logits), []
+        answer, here = self._pass(writing, rows)
+        if answer is None:
+            return
+        with answer:
+            keeps: list[list[int]] = []
             for group in here:
-                texts = group.texts
-                keeps += group.take([trees[text] for text in texts], [next(logits) for _ in texts])
+                mine = answer.of(len(keeps), len(group.texts))
+                keeps += group.take([trees[text] for text in group.texts], mine)
             answer.commit(keeps)
         self.counters.passes += 1
         for group in here:
@@ -229,28 +229,23 @@ class Engine:
         if self.drafter is not None:
             self.drafter.forget(text)
 
-    @contextmanager
-    def _passing(
+    def _pass(
         self, groups: Sequence[Group], rows: Callable[[Group], list[Row]], last: int = 0
-    ) -> Iterator[tuple[Pass, list[Group]] | None]:
+    ) -> tuple[Pass | None, list[Group]]:
         """One pass over these groups, or over those that remain when others had to make room."""
-        with ExitStack() as stack:
-            while True:
-                here = [group for group in groups if group in self.running]
-                listed = [row for group in here for row in rows(group)]
-                if not listed:
-                    yield None
-                    return
-                pasts, tokens, parents = zip(*listed, strict=True)
-                trees = None if parents[0] is None else parents
-                try:
-                    answer = stack.enter_context(self.memory.passing(pasts, tokens, trees, last))
-                    break
-                except OutOfPagesError:
-                    if len(self.running) == 1:
-                        raise  # a group that is alone was found to fit: another stream holds the pages
-                    self._park_last()
-            yield answer, here
+        while True:
+            here = [group for group in groups if group in self.running]
+            listed = [row for group in here for row in rows(group)]
+            if not listed:
+                return None, here
+            pasts, tokens, parents = zip(*listed, strict=True)
+            trees = None if parents[0] is None else parents
+            try:
+                return self.memory.passing(pasts, tokens, trees, last), here
+            except OutOfPagesError:
+                if len(self.running) == 1:
+                    raise  # a group that is alone was found to fit: another stream holds the pages
+                self._park_last()
 
 
 def _piece(group: Group, tokens: int) -> list[Row]:

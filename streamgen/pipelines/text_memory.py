@@ -5,13 +5,12 @@ allocated for what a window will let go. Shapes: B texts, T staged tokens, V voc
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from streamgen.attention.check import checked
 from streamgen.attention.contract import Attend, Kernel, Need, mask_kind
@@ -28,6 +27,7 @@ from streamgen.kv.stage import Stage
 from streamgen.kv.swap import Swapped
 from streamgen.kv.view import View
 from streamgen.models.lm import LanguageModel
+from streamgen.pipelines.text_pass import Pass, discard
 
 PAGE_SIZE = 16
 
@@ -92,25 +92,6 @@ class Past:
     def close(self) -> None:
         for cache in self.caches:
             cache.close()
-
-
-@dataclass
-class Pass:
-    """The answer of one pass over staged tokens; what is not committed leaves no trace."""
-
-    logits: Tensor  # [B, T, V], or of the last tokens only
-    pasts: Sequence[Past]
-    stages: Sequence[Sequence[Stage]]  # of each text, one a group
-
-    def commit(self, keep: Sequence[Sequence[int]] | None = None) -> None:
-        """Remember the staged tokens of every text, or those in `keep`: an accepted path."""
-        for number, (past, stages) in enumerate(zip(self.pasts, self.stages, strict=True)):
-            kept = None if keep is None else keep[number]
-            count = stages[0].tokens if kept is None else len(kept)
-            kept = None if count == stages[0].tokens else kept
-            for stage in stages:
-                stage.commit(kept)
-            past.length += count
 
 
 def pools_of(
@@ -235,36 +216,35 @@ class TextMemory:
                     f"pipeline with more tokens than {total * size}."
                 )
 
-    @contextmanager
     def passing(
         self,
         pasts: Sequence[Past],
         tokens: Sequence[Sequence[int]],
         parents: Sequence[tuple[int, ...]] | None = None,
         last: int = 0,
-    ) -> Iterator[Pass]:
+    ) -> Pass:
         """Compute equally many tokens of every text behind its past, as a chain or as trees.
 
         Room for all of them is found first, or OutOfPagesError is raised and nothing has changed.
         """
         trees = [None] * len(pasts) if parents is None else list(parents)
-        with ExitStack() as undo:
-            stages = [
-                [
-                    undo.enter_context(cache.stage(len(ids), group.mask(tree)))
-                    for group, cache in zip(self.groups, past.caches, strict=True)
-                ]
-                for past, ids, tree in zip(pasts, tokens, trees, strict=True)
-            ]
+        stages: list[list[Stage]] = []
+        try:
+            for past, ids, tree in zip(pasts, tokens, trees, strict=True):
+                stages.append([])
+                for group, cache in zip(self.groups, past.caches, strict=True):
+                    stages[-1].append(cache.stage(len(ids), group.mask(tree)))
             places = [
                 [past.length + depth for depth in (range(len(ids)) if tree is None else Tree(tree).depths)]
                 for past, ids, tree in zip(pasts, tokens, trees, strict=True)
             ]
             device = self.groups[0].pool.device
-            ids, positions = (torch.tensor(rows, device=device) for rows in (list(map(list, tokens)), places))
+            given, positions = (torch.tensor(rows, device=device) for rows in (tokens, places))
             with torch.inference_mode():
-                logits = self.model(ids, positions, self.attends(stages), last)
-            yield Pass(logits, pasts, stages)
+                return Pass(self.model(given, positions, self.attends(stages), last), pasts, stages)
+        except BaseException:
+            discard(stages)
+            raise
 
     def attends(self, stages: Sequence[Sequence[Stage]]) -> list[Attend]:
         """One Attend a layer, from the caches of its group."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from streamgen.pipelines.text_chunk import Finished, Speller, TextChunk
 from streamgen.pipelines.text_memory import Past, TextMemory
+from streamgen.pipelines.text_pass import Rows
 from streamgen.pipelines.text_request import TextRequest
 from streamgen.sampling.tree import TokenTree
 from streamgen.sampling.tree_verify import Verdict, verify_chosen, verify_drawn, verify_greedy
@@ -54,23 +55,23 @@ class Samples:
     def pasts(self) -> list[Past]:
         return [text.past for text in self.texts] + ([] if self.past is None else [self.past])
 
-    def begin(self, logits: Tensor) -> None:
-        """The prompt is computed: choose the first token of every sample; logits [V]."""
+    def begin(self, answer: Rows) -> None:
+        """The prompt is computed: choose the first token of every sample."""
         assert self.past is not None, "a group begins once"
         pasts = [self.past, *(self.past.fork() for _ in range(self.request.samples - 1))]
         self.past = None
         for number, past in enumerate(pasts):
             text = Text(number, past, list(self.request.prompt))
             self.texts.append(text)
-            verdict = self._judge(text, Proposal(TokenTree.root(text.tokens[-1])), logits[None])
+            [verdict] = self._judge([text], [Proposal(TokenTree.root(text.tokens[-1]))], answer)
             self._gain(text, [verdict.token])
         self.settle()
 
-    def take(self, proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> list[list[int]]:
-        """Judge the tree of every text by its logits [n, V]; returns the nodes that are to be remembered."""
+    def take(self, proposals: Sequence[Proposal], answer: Rows) -> list[list[int]]:
+        """Judge the tree of every text; returns the nodes that are to be remembered."""
         keeps = []
-        for text, proposal, answer in zip(self.texts, proposals, logits, strict=True):
-            verdict = self._judge(text, proposal, answer)
+        verdicts = self._judge(self.texts, proposals, answer)
+        for text, proposal, verdict in zip(self.texts, proposals, verdicts, strict=True):
             text.proposed += max(proposal.tree.depths)
             text.accepted += len(verdict.nodes) - 1
             self._gain(text, verdict.tokens(proposal.tree), proposal.tree, verdict.nodes[1:])
@@ -90,10 +91,13 @@ class Samples:
             past.close()
         self.texts, self.past = [], None
 
-    def _judge(self, text: Text, proposal: Proposal, logits: Tensor) -> Verdict:
+    def _judge(self, texts: Sequence[Text], proposals: Sequence[Proposal], answer: Rows) -> list[Verdict]:
+        if self.request.sampling.greedy:
+            return [verify_greedy(one.tree, row) for one, row in zip(proposals, answer.best, strict=True)]
+        return [self._draw(*row) for row in zip(texts, proposals, answer.logits, strict=True)]
+
+    def _draw(self, text: Text, proposal: Proposal, logits: Tensor) -> Verdict:
         sampling = self.request.sampling
-        if sampling.greedy:
-            return verify_greedy(proposal.tree, logits.argmax(-1).tolist())
         place = len(text.tokens) - len(self.request.prompt)
 
         def target(node: int) -> Tensor:

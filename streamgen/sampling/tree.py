@@ -82,7 +82,7 @@ class TokenTree:
 
     def child(self, node: int, token: int) -> int | None:
         """The child of a node that has this token."""
-        return self._children[node].get(token)
+        return self._children[node].get(token) if len(self) > 1 else None
 
     def tries(self, node: int) -> tuple[Draw, ...]:
         """The proposals after a node, in the order in which they were made."""

@@ -28,7 +28,9 @@ class Pointer:
     @property
     def memory(self) -> Tensor:
         """The elements as they lie in memory, from the first to the last."""
-        last = sum((size - 1) * stride for size, stride in zip(self.base.shape, self.base.stride(), strict=True))
+        last = sum(
+            (size - 1) * stride for size, stride in zip(self.base.shape, self.base.stride(), strict=True)
+        )
         return self.base.as_strided((last + 1,), (1,))
 
 

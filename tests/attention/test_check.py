@@ -14,7 +14,7 @@ from streamgen.attention.kernels.sdpa import Sdpa
 from streamgen.attention.report import typical_need
 from streamgen.attention.trial import trial_batch
 from streamgen.kv import Causal
-from streamgen.kv.view import LayerKV, View
+from streamgen.kv.view import TableKV, View
 
 NEED = replace(typical_need("cpu"), head_dim=16)
 quiet = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -93,8 +93,9 @@ class _Narrow:
         assert isinstance(self.stage.mask, Causal) and self.stage.mask.window is not None
         return replace(self.stage.mask, window=self.stage.mask.window + self.by)
 
-    def layers(self) -> Sequence[LayerKV]:
-        return self.stage.layers()
+    @property
+    def tables(self) -> Sequence[TableKV]:
+        return self.stage.tables
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -86,11 +86,10 @@ def test_segments_use_the_cuda_operator_on_a_gpu(mask: Mask, monkeypatch: pytest
 def test_a_need_on_a_gpu_knows_its_compute_capability(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = World().stream()
     with stream.cache.stage(2) as stage:
-        layer = stage.layers()[0]
-        fake = type(
-            "OnGpu", (), {"device": torch.device("cuda"), "dtype": layer.k.dtype, "shape": layer.k.shape}
-        )()
-        object.__setattr__(layer, "k", fake)
+        [table] = stage.tables
+        (k, v), *others = table.flat
+        fake = type("OnGpu", (), {"device": torch.device("cuda"), "dtype": k.dtype, "shape": k.shape})()
+        object.__setattr__(table, "flat", [(fake, v), *others])
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6))
         assert Need.of([stage], Q_HEADS).capability == (8, 6)
 

@@ -7,6 +7,7 @@ import pytest
 
 from streamgen.errors import UsageError
 from streamgen.kv import Arena, CacheStateError, Geometry, PagePool
+from streamgen.kv.table import Tokens
 from tests.kv.model import push
 
 
@@ -49,7 +50,7 @@ def test_the_check_finds_two_writers(pool: PagePool) -> None:
     push(cache, [0])
     fork = cache.fork()
     with cache.stage(1) as stage:
-        stage._drafts[0].staged = fork.tables[0].slots + 1
+        stage._drafts[0].staged = Tokens(fork.tables[0].slots + 1)
         with pytest.raises(AssertionError, match="is being written and 2 tables list it"):
             pool.check()
 

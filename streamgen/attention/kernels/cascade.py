@@ -82,7 +82,7 @@ class _Alone:
     index: int
 
     def look(self, q: Tensor, memory: Memory) -> Tensor:
-        return self.row.look(q[self.index], memory).unsqueeze(0)
+        return self.row.look(q.narrow(0, self.index, 1), memory)
 
 
 @dataclass(frozen=True)

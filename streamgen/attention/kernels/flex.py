@@ -133,7 +133,7 @@ class _FlexAttend:
         k, v, blocks = self.memory.k, self.memory.v, look.blocks
         if look.reach is not None:
             k, v = look.reach.of(k), look.reach.of(v)
-        elif look.pages is not None and q.shape[0] != self.memory.tokens:
+        elif look.pages is not None and q.shape[0] != self.memory.staged.tokens:
             blocks = look.pages.block_mask(q.shape[0])
         out = flex_attention(
             rearrange(q, "q h d -> 1 h q d"),

@@ -164,7 +164,7 @@ class _TritonAttend:
             at.sinks,
             head_dim**-0.5,
             queries,
-            self.memory.tokens,
+            self.memory.staged.tokens,
             at.table.shape[1],
             *self.memory.k.stride()[:2],
             H=kv_heads,
