@@ -30,31 +30,28 @@ class Memory:
 
     def write(self, k: Tensor, v: Tensor) -> None:
         """Put fresh keys and values [B, T, H, D] in the staged slots."""
-        self.refuse_other_shapes(k)
+        staged = self.staged
+        if k.shape != staged.shape or k.dtype != self.k.dtype:
+            self._refuse(k)
         for flat, fresh in ((self.k, k), (self.v, v)):
-            known = fresh.detach() if fresh.requires_grad else fresh
-            self._put(flat, known.flatten(0, 1))  # [B*T, H, D]
+            known = (fresh.detach() if fresh.requires_grad else fresh).flatten(0, 1)  # [B*T, H, D]
+            # A stretch is copied several times faster, but its place would be a constant of a compiled graph.
+            if staged.run is None or torch.compiler.is_compiling():
+                flat.index_copy_(0, staged.slots, known)
+            else:
+                flat[staged.run[0] : staged.run[1]].copy_(known)
 
-    def _put(self, flat: Tensor, fresh: Tensor) -> None:
-        # A stretch is copied several times faster, but its place would be a constant of a compiled graph.
-        run = self.staged.run
-        if torch.compiler.is_compiling() or run is None:
-            flat.index_copy_(0, self.staged.slots, fresh)
-        else:
-            flat[run[0] : run[1]].copy_(fresh)
-
-    def refuse_other_shapes(self, k: Tensor) -> None:
-        expected = (self.staged.batch, self.staged.tokens, *self.k.shape[1:])
-        if tuple(k.shape) != expected:
+    def _refuse(self, k: Tensor) -> None:
+        if k.shape != self.staged.shape:
             raise ValueError(
-                f"Keys of shape {list(k.shape)} were given and the stage was opened for {list(expected)} "
-                "(caches, tokens, kv heads, head dim); stage as many tokens as the model computes."
+                f"Keys of shape {list(k.shape)} were given and the stage was opened for "
+                f"{list(self.staged.shape)} (caches, tokens, kv heads, head dim); stage as many tokens as "
+                "the model computes."
             )
-        if k.dtype != self.k.dtype:
-            raise ValueError(
-                f"The model computes keys in {k.dtype} and the pool keeps {self.k.dtype}; "
-                f"build the pool with dtype={k.dtype} or move the model to {self.k.dtype}."
-            )
+        raise ValueError(
+            f"The model computes keys in {k.dtype} and the pool keeps {self.k.dtype}; "
+            f"build the pool with dtype={k.dtype} or move the model to {self.k.dtype}."
+        )
 
     def refuse_other_queries(self, q: Tensor, kind: MaskKind) -> None:
         staged = self.staged.tokens
@@ -71,8 +68,11 @@ class Spots:
 
     slots: Tensor  # int64 [B*T]
     run: tuple[int, int] | None  # the same as one stretch, start and stop
-    batch: int
-    tokens: int
+    shape: tuple[int, int, int, int]  # of the fresh keys: B, T, H, D
+
+    @property
+    def tokens(self) -> int:
+        return self.shape[1]
 
 
 @dataclass(frozen=True)
@@ -112,21 +112,22 @@ class Reach:
     """How one cache's visible tokens are read: a stretch where it lies, or slots copied together."""
 
     start: int
-    length: int
-    slots: Tensor | None  # None: the stretch start .. start + length
+    stop: int
+    slots: Tensor | None  # None: the stretch start .. stop
 
     def of(self, flat: Tensor) -> Tensor:
         """[P*S, H, D] -> [N, H, D]."""
-        if self.slots is None:
-            return flat[self.start : self.start + self.length]
-        return flat.index_select(0, self.slots)
+        return flat[self.start : self.stop] if self.slots is None else flat.index_select(0, self.slots)
+
+    def heads(self, flat: Tensor) -> Tensor:
+        """[P*S, H, D] -> [1, H, N, D]; einops would take as long as a short attention."""
+        return self.of(flat).transpose(0, 1).unsqueeze(0)
 
 
 def reach(view: View) -> Reach:
     """One stretch is read in place, in slot order; anything else is copied together in logical order."""
     if len(view.runs) == 1:
-        start, stop = view.runs[0]
-        return Reach(start, stop - start, None)
+        return Reach(*view.runs[0], None)
     return Reach(0, view.past + view.tokens, view.slots)
 
 
@@ -134,7 +135,7 @@ def reach_slots(slots: IntArray, device: torch.device) -> Reach:
     """Some tokens in logical order: in place where they are one stretch, else copied together."""
     runs = slot_runs(slots)
     if len(runs) == 1:
-        return Reach(runs[0][0], len(slots), None)
+        return Reach(*runs[0], None)
     return Reach(0, len(slots), torch.from_numpy(slots).to(device))
 
 
@@ -171,13 +172,12 @@ def _group(stages: Sequence[Staged], views: tuple[View, ...], q_heads: int, k: T
     masks = tuple(stage.mask for stage in stages)
     kind = widest([mask_kind(mask, view) for mask, view in zip(masks, views, strict=True)])
     pool_slots, kv_heads, head_dim = k.shape
-    return Group(views, masks, kind, _spots(views), k.dtype, q_heads, kv_heads, head_dim, pool_slots)
-
-
-def _spots(views: tuple[View, ...]) -> Spots:
+    shape = len(views), views[0].tokens, kv_heads, head_dim
     if len(views) == 1:
-        return Spots(views[0].staged, views[0].staged_run, 1, views[0].tokens)
-    return Spots(torch.cat([view.staged for view in views]), None, len(views), views[0].tokens)
+        spots = Spots(views[0].staged, views[0].staged_run, shape)
+    else:
+        spots = Spots(torch.cat([view.staged for view in views]), None, shape)
+    return Group(views, masks, kind, spots, k.dtype, q_heads, kv_heads, head_dim, pool_slots)
 
 
 def refuse_uneven(stages: Sequence[Staged]) -> None:

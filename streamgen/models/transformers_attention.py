@@ -23,15 +23,13 @@ Shapes: B streams, T tokens, Hq query heads, H key heads, D head dim.
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
 from streamgen.errors import UsageError
 from streamgen.models.attend import Attend, Capping
 
 NAME = "streamgen"
-# Arguments that some models hand to attention and that no `Attend` can honour.
-FOREIGN = {"s_aux": "learned sink scores"}
 
 
 def stream_attention(model: PreTrainedModel) -> None:
@@ -45,7 +43,7 @@ def stream_attention(model: PreTrainedModel) -> None:
 
 
 def attend_through(
-    module: nn.Module,
+    module: Any,  # a stock attention module, which knows its number
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -54,6 +52,7 @@ def attend_through(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """query [B, Hq, T, D], key and value [B, H, T, D] of new tokens only -> [B, T, Hq, D]."""
@@ -62,9 +61,10 @@ def attend_through(
             "This model streams: its forward takes attends=[one Attend a layer]; "
             "for the plain forward load the model once more."
         )
-    for name, what in FOREIGN.items():
-        if others.get(name) is not None:
-            raise UsageError(f"{type(module).__name__} wants {what}, which streaming attention has not.")
+    if s_aux is not None:
+        raise UsageError(
+            f"{type(module).__name__} wants learned sink scores, which streaming attention has not."
+        )
     if attention_mask is not None or dropout:
         raise UsageError(
             "Streaming attention takes neither an attention_mask nor dropout: the stage orders its tokens. "
@@ -73,20 +73,13 @@ def attend_through(
     head_dim = query.shape[-1]
     if scaling is not None and scaling != head_dim**-0.5:
         query = query * (scaling * head_dim**0.5)  # an Attend scales by 1/sqrt(D)
-    attend = attends[_layer(module)]
+    attend = attends[module.layer_idx]
     if softcap and not (isinstance(attend, Capping) and attend.softcap == softcap):
         raise UsageError(
             f"{type(module).__name__} wants scores soft-capped at {softcap:g}, and these Attends do not cap "
             "them so; plan them with a kernel that was chosen for a Need(softcap=...)."
         )
     return attend(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)), None
-
-
-def _layer(module: nn.Module) -> int:
-    """Stock attention modules know their number."""
-    layer = module.layer_idx
-    assert isinstance(layer, int), f"{type(module).__name__} counts its layers as {layer!r}"
-    return layer
 
 
 AttentionInterface.register(NAME, attend_through)

@@ -61,8 +61,8 @@ class _Branches:
         # A head's queries side by side: [R, H, T*G, D], and those of all caches: [1, H, R*T*G, D].
         apart = q.unflatten(2, (kv_heads, -1)).transpose(1, 2).flatten(2, 3)
         joint = apart.transpose(0, 1).flatten(1, 2).unsqueeze(0)
-        k, v = (self.trunk.of(flat).transpose(0, 1).unsqueeze(0) for flat in (memory.k, memory.v))
-        ours, ours_lse = partial_cpu(joint, k, v, None, False)
+        trunk = self.trunk.heads(memory.k), self.trunk.heads(memory.v)
+        ours, ours_lse = partial_cpu(joint, *trunk, None, False)
         k, v = (
             flat.index_select(0, self.own).view(count, -1, kv_heads, head_dim).transpose(1, 2)
             for flat in (memory.k, memory.v)

@@ -50,13 +50,13 @@ class Row:
 
     def look(self, q: Tensor, memory: Memory) -> Tensor:
         """q [1, Q, Hq, D] -> [1, Q, Hq, D]."""
-        k, v = _heads_first(self.reach.of(memory.k)), _heads_first(self.reach.of(memory.v))
+        k, v = self.reach.heads(memory.k), self.reach.heads(memory.v)
         _, queries, q_heads, head_dim = q.shape
         kv_heads = k.shape[1]
-        if queries == 1 and self.mask is None and not self.plain:
+        if queries == 1 and self.mask is None:
             # The query heads of a kv head as its queries: keys are read once for all of them.
             out = F.scaled_dot_product_attention(q.view(1, kv_heads, -1, head_dim), k, v)
-            return out.reshape(q.shape)
+            return out.contiguous().view(q.shape)
         sdpa = partial(F.scaled_dot_product_attention, enable_gqa=q_heads != kv_heads)
         q = q.transpose(1, 2)
         if not self.blocks:
@@ -110,15 +110,10 @@ class _SdpaAttend:
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self.memory.refuse_other_queries(q, self.reached.kind)
         self.memory.write(k, v)
-        if self.memory.staged.batch == 1:
-            return self.reached.rows[0].look(q, self.memory)
-        rows = zip(self.reached.rows, q.split(1), strict=True)
-        return cat([row.look(one, self.memory) for row, one in rows])
+        rows = self.reached.rows
+        if len(rows) == 1:
+            return rows[0].look(q, self.memory)
+        return cat([row.look(one, self.memory) for row, one in zip(rows, q.split(1), strict=True)])
 
     def store(self, k: Tensor, v: Tensor) -> None:
         self.memory.write(k, v)
-
-
-def _heads_first(x: Tensor) -> Tensor:
-    """[n, H, D] -> [1, H, n, D]; einops would take as long as a short attention."""
-    return x.transpose(0, 1).unsqueeze(0)
