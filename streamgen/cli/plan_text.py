@@ -15,7 +15,7 @@ from streamgen.errors import UsageError
 from streamgen.models.gqa import refuse_heads
 from streamgen.models.lm import LanguageModel
 from streamgen.pipelines.text_memory import PAGE_SIZE, pools_of
-from streamgen.runtime.memory import Share, cache_pool
+from streamgen.runtime.memory import Share, cache_pool, weights_of
 from streamgen.runtime.plan import Plan, dense_cache, largest
 
 TOKENS, CHUNK = 4096, 256
@@ -47,9 +47,7 @@ class TextWish:
                 f"--shared {asked.shared} is more than the {tokens} tokens of a text; give fewer."
             )
         chunk = min(CHUNK, tokens) if asked.chunk is None else asked.chunk
-        numbers = sum(weight.numel() for weight in hollow.parameters())
-        weights = Share("weights", numbers * dtype.itemsize, f"{numbers} numbers x {dtype.itemsize} bytes")
-        return cls(model, weights, tokens, asked.shared, asked.page_size or PAGE_SIZE, chunk)
+        return cls(model, weights_of(hollow), tokens, asked.shared, asked.page_size or PAGE_SIZE, chunk)
 
     def settled(self) -> dict[str, object]:
         windows = sorted({window for window in self.model.windows if window is not None})

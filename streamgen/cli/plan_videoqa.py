@@ -14,7 +14,7 @@ from streamgen.pipelines.videoqa import VideoQAPipeline
 from streamgen.pipelines.videoqa_memory import PAGE, geometry, named
 from streamgen.pipelines.videoqa_parts import QAParts
 from streamgen.pipelines.videoqa_settings import VideoQASettings
-from streamgen.runtime.memory import Share, cache_pool
+from streamgen.runtime.memory import cache_pool, weights_of
 from streamgen.runtime.plan import Plan, dense_cache
 
 
@@ -31,10 +31,8 @@ def rehearsed_videoqa(folder: Path, dtype: torch.dtype, budget: int | None) -> t
     room = VideoQAPipeline(parts, named("hermes", tokens)).room()
     pool = cache_pool(geometry(vlm, dtype), room.pages(vlm.layers, PAGE))
     formula = dense_cache(vlm.layers, vlm.kv_heads, vlm.head_dim, room.prompt + room.video, 1, dtype)
-    numbers = sum(weight.numel() for weight in {id(w): w for w in hollow.parameters()}.values())
-    weights = Share("weights", numbers * dtype.itemsize, f"{numbers} numbers x {dtype.itemsize} bytes")
     settled: dict[str, object] = {"memory_policy": "hermes", "video_tokens": tokens, "prompt": room.prompt}
-    return settled, Plan(1, formula, (weights,), (pool,), ())
+    return settled, Plan(1, formula, (weights_of(hollow),), (pool,), ())
 
 
 def _hollow(folder: Path, dtype: torch.dtype) -> Any:

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import init_empty_weights
-from torch import Tensor
+from torch import Tensor, nn
 
 from streamgen.kv.arena import Arena, format_bytes
 from streamgen.kv.pool import PagePool
-from streamgen.models.loading import load_tokenizer, load_transformer, load_vae
+from streamgen.models.loading import (
+    has_config_of,
+    load_text_encoder,
+    load_tokenizer,
+    load_transformer,
+    load_vae,
+)
 from streamgen.models.umt5 import TextEncoder
 from streamgen.models.wan import CausalWan
 from streamgen.models.wan_vae import StreamingVAE, VaeState
@@ -112,12 +118,28 @@ def hollow_parts(
     return VideoParts(CausalWan(transformer), StreamingVAE(vae), text, settings, attention, arena)
 
 
-def _hollow(stock: Any, path: Any, dtype: torch.dtype, load: Any) -> Any:
+def _hollow(stock: Any, path: Path, dtype: torch.dtype, load: Any) -> Any:
     """The part without its weights; published files tell their sizes only by being read."""
-    if not (path / "config.json").is_file():
+    if not has_config_of(path, stock):
         return load(path, dtype).to(META)
     with init_empty_weights():
-        return stock.from_config(stock.load_config(path)).to(dtype)
+        model = stock.from_config(stock.load_config(path))
+    kept = set(stock._keep_in_fp32_modules or ())  # loading casts all but these
+    for name, weight in model.named_parameters():
+        weight.data = weight.data.to(torch.float32 if kept & set(name.split(".")) else dtype)
+    return model
+
+
+def _hollow_encoder(path: Path, dtype: torch.dtype) -> nn.Module:
+    from transformers import AutoConfig, UMT5EncoderModel
+
+    if not has_config_of(path, UMT5EncoderModel):
+        read: nn.Module = load_text_encoder(path, dtype).to(META)
+        return read
+    with init_empty_weights():
+        model = UMT5EncoderModel._from_config(AutoConfig.from_pretrained(path), dtype=dtype)
+    model.tie_weights()
+    return model
 
 
 def shares_of(
@@ -125,7 +147,9 @@ def shares_of(
 ) -> list[Share]:
     """What one stream holds: weights, its pool, its text and its decoder."""
     model, bytes_each = parts.model, parts.model.dtype.itemsize
-    weights = [weights_of(folder / name, bytes_each) for name in ("transformer", "vae", "text_encoder")]
+    encoder = _hollow_encoder(folder / "text_encoder", model.dtype)
+    held = {"transformer": model.transformer, "vae": parts.vae.vae, "text_encoder": encoder}
+    weights = [weights_of(part, name) for name, part in held.items()]
     pages = pool.lease.nbytes // pool.geometry.page_bytes
     text = text_memory(model.layers, model.heads, model.head_dim, parts.settings.text_length, bytes_each)
     return [*weights, cache_pool(pool.geometry, pages), text, _decoder(parts.vae, size, state)]

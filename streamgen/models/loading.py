@@ -61,7 +61,7 @@ def _load(
 ) -> Any:
     if not path.exists():
         raise UsageError(f"There is no {path}; give the folder or the file that holds the {stock.__name__}.")
-    if not _has_config_of(path, stock):
+    if not has_config_of(path, stock):
         return published(read_weights(path)).to(dtype)
     try:
         model, info = stock.from_pretrained(
@@ -83,7 +83,7 @@ def _load(
     return model.requires_grad_(False).eval()
 
 
-def _has_config_of(path: Path, stock: Any) -> bool:
+def has_config_of(path: Path, stock: Any) -> bool:
     """Whether a folder describes the stock class; the published Wan folder describes another one."""
     config = path / "config.json"
     if not config.is_file():

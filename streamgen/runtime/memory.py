@@ -3,11 +3,10 @@
 Activations of one forward and the decoder's state come on top; they are not estimated here.
 """
 
-import json
-import math
-import struct
+from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
+
+from torch import nn
 
 from streamgen.kv import Geometry
 from streamgen.kv.arena import format_bytes
@@ -26,16 +25,14 @@ class Share:
         return {"bytes": self.nbytes, "readable": format_bytes(self.nbytes), "how": self.how}
 
 
-def weights_of(folder: Path, itemsize: int | None = None) -> Share:
-    """A part's weights, from the headers of its safetensors; nothing else of them is read."""
-    stored = numbers = 0
-    for path in sorted(folder.glob("*.safetensors")):
-        for elements, nbytes in _tensors(path):
-            numbers += elements
-            stored += nbytes
-    held = stored if itemsize is None else numbers * itemsize
-    how = f"{numbers} numbers" + ("" if itemsize is None else f" x {itemsize} bytes")
-    return Share(f"{folder.name} weights", held, how)
+def weights_of(model: nn.Module, part: str = "") -> Share:
+    """The weights of a model, on the meta device for example; tensors that are shared count once."""
+    numbers: Counter[int] = Counter()
+    for weight in model.parameters():  # torch tells a shared one once
+        numbers[weight.itemsize] += weight.numel()
+    terms = [f"{count} numbers x {itemsize} bytes" for itemsize, count in sorted(numbers.items())]
+    held = sum(itemsize * count for itemsize, count in numbers.items())
+    return Share(f"{part} weights".strip(), held, " + ".join(terms))
 
 
 def cache_pool(geometry: Geometry, pages: int) -> Share:
@@ -52,12 +49,3 @@ def text_memory(layers: int, heads: int, head_dim: int, rows: int, itemsize: int
     """Cross-attention keys and values of one prompt, kept for as long as it holds."""
     how = f"2 x {layers} layers x {rows} text rows x {heads} heads x {head_dim} x {itemsize} bytes"
     return Share("text", 2 * layers * rows * heads * head_dim * itemsize, how)
-
-
-def _tensors(path: Path) -> list[tuple[int, int]]:
-    """(elements, bytes) of every tensor in a safetensors file."""
-    with path.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-    entries = [entry for name, entry in header.items() if name != "__metadata__"]
-    return [(math.prod(e["shape"]), e["data_offsets"][1] - e["data_offsets"][0]) for e in entries]

@@ -1,6 +1,7 @@
 """`streamgen plan` says what the real pipelines then hold, to the byte."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,24 @@ def test_a_video_holds_what_was_planned(
         assert share(plan, f"{name} weights") == sum(weight.nbytes for weight in model.parameters())
     for stream in running:
         stream.close()
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize("weights", ["there", "missing"])
+def test_the_weights_are_those_that_are_loaded_whether_they_are_there_or_not(
+    planned: Plans, folders: dict[str, Path], tmp_path: Path, dtype: str, weights: str
+) -> None:
+    folder = Path(shutil.copytree(folders["video"], tmp_path / "video"))
+    if weights == "missing":
+        for path in folder.rglob("*.safetensors"):
+            path.unlink()
+    plan = planned(folder, "--dtype", dtype)
+    loaded = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    pipe = VideoPipeline.from_pretrained(folders["video"], dtype=loaded)
+    assert share(plan, "transformer weights") == sum(one.nbytes for one in pipe.transformer.parameters())
+    assert share(plan, "vae weights") == sum(one.nbytes for one in pipe.parts.vae.vae.parameters())
+    encoder = sum(one.nbytes for one in pipe.parts.text.encoder.parameters())
+    assert share(plan, "text_encoder weights") == encoder > 0
 
 
 def test_the_decoder_and_the_text_of_a_video_are_planned(planned: Plans, folders: dict[str, Path]) -> None:

@@ -1,9 +1,7 @@
 """What a plan says is what is allocated."""
 
-from pathlib import Path
-
 import torch
-from safetensors.torch import save_file
+from torch import nn
 
 from streamgen.kv import Arena, Geometry, PagePool
 from streamgen.runtime.memory import cache_pool, text_memory, weights_of
@@ -25,9 +23,10 @@ def test_wan_1_3b_takes_180_kib_a_token() -> None:
     assert text_memory(layers=30, heads=12, head_dim=128, rows=512, itemsize=2).nbytes == 90 * 2**20
 
 
-def test_weights_are_counted_from_their_headers(tmp_path: Path) -> None:
-    save_file(
-        {"a": torch.zeros(3, 4), "b": torch.zeros(5, dtype=torch.bfloat16)}, tmp_path / "model.safetensors"
-    )
-    assert weights_of(tmp_path).nbytes == 3 * 4 * 4 + 5 * 2
-    assert weights_of(tmp_path, itemsize=2).nbytes == (3 * 4 + 5) * 2
+def test_weights_count_once_each_in_the_dtype_it_has() -> None:
+    model = nn.ModuleDict({"one": nn.Linear(3, 4, bias=False), "two": nn.Linear(3, 4, bias=False)})
+    model["two"].weight = model["one"].weight
+    model["third"] = nn.Linear(5, 1, bias=False, dtype=torch.bfloat16)
+    share = weights_of(model.to("meta"), "vae")
+    assert (share.what, share.nbytes) == ("vae weights", 3 * 4 * 4 + 5 * 2)
+    assert share.how == "5 numbers x 2 bytes + 12 numbers x 4 bytes"
