@@ -131,10 +131,11 @@ def _hollow(stock: Any, path: Path, dtype: torch.dtype, load: Any) -> Any:
 
 
 def _hollow_encoder(path: Path, dtype: torch.dtype) -> nn.Module:
+    """The same of the text encoder, whose tensors are shared: read, it is not moved, which would part them."""
     from transformers import AutoConfig, UMT5EncoderModel
 
     if not has_config_of(path, UMT5EncoderModel):
-        read: nn.Module = load_text_encoder(path, dtype).to(META)
+        read: nn.Module = load_text_encoder(path, dtype)
         return read
     with init_empty_weights():
         model = UMT5EncoderModel._from_config(AutoConfig.from_pretrained(path), dtype=dtype)

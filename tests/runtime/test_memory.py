@@ -24,9 +24,10 @@ def test_wan_1_3b_takes_180_kib_a_token() -> None:
 
 
 def test_weights_count_once_each_in_the_dtype_it_has() -> None:
-    model = nn.ModuleDict({"one": nn.Linear(3, 4, bias=False), "two": nn.Linear(3, 4, bias=False)})
+    with torch.device("meta"):
+        model = nn.ModuleDict({name: nn.Linear(3, 4, bias=False) for name in ("one", "two")})
+        model["third"] = nn.Linear(5, 1, bias=False, dtype=torch.bfloat16)
     model["two"].weight = model["one"].weight
-    model["third"] = nn.Linear(5, 1, bias=False, dtype=torch.bfloat16)
-    share = weights_of(model.to("meta"), "vae")
+    share = weights_of(model, "vae")
     assert (share.what, share.nbytes) == ("vae weights", 3 * 4 * 4 + 5 * 2)
     assert share.how == "5 numbers x 2 bytes + 12 numbers x 4 bytes"
