@@ -131,7 +131,7 @@ def _hollow(stock: Any, path: Path, dtype: torch.dtype, load: Any) -> Any:
 
 
 def _hollow_encoder(path: Path, dtype: torch.dtype) -> nn.Module:
-    """The same of the text encoder, whose tensors are shared: read, it is not moved, which would part them."""
+    """The same of the text encoder; what is read is not moved, which would part its shared tensors."""
     from transformers import AutoConfig, UMT5EncoderModel
 
     if not has_config_of(path, UMT5EncoderModel):
