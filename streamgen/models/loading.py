@@ -89,4 +89,4 @@ def has_config_of(path: Path, stock: Any) -> bool:
     if not config.is_file():
         return False
     facts = json.loads(config.read_text())
-    return stock.__name__ in (facts.get("_class_name"), *facts.get("architectures", ()))
+    return stock.__name__ in (facts.get("_class_name"), *(facts.get("architectures") or ()))

@@ -23,7 +23,8 @@ def self_forcing(folder: str | Path) -> None:
         },
         "vae": {"_class_name": "AutoencoderKLWan"},
         "text_encoder": UMT5Config(
-            vocab_size=256384, d_model=4096, d_kv=64, d_ff=10240, num_heads=64, num_layers=24
+            architectures=["UMT5EncoderModel"],
+            **dict(vocab_size=256384, d_model=4096, d_kv=64, d_ff=10240, num_heads=64, num_layers=24),
         ).to_dict(),
     }
     for part, facts in parts.items():
