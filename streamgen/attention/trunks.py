@@ -21,7 +21,7 @@ def trunks(views: Sequence[View], masks: Sequence[Mask]) -> tuple[Trunk, ...]:
     """The caches of a batch by their beginnings; every query of a trunk sees all of it."""
     alike: dict[object, list[int]] = {}
     for row, (view, mask) in enumerate(zip(views, masks, strict=True)):
-        first = int(view.visible.slots[0]) if _shows_the_past(view, mask) else None
+        first = int(view.visible.places[0]) if _shows_the_past(view, mask) else None
         alike.setdefault(("alone", row) if first is None else first, []).append(row)
     return tuple(Trunk(tuple(rows), _agreement([views[row] for row in rows])) for rows in alike.values())
 

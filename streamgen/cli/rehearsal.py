@@ -1,15 +1,17 @@
 """A request played through on the meta device: everything is built as for real, and no byte is held.
 
+Only files of a published layout, which tell their sizes by being read, are read and let go.
+
 Shapes: C latent channels, F latent frames, h and w latent size, N text rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import init_empty_weights
-from torch import Tensor, nn
+from torch import Tensor
 
 from streamgen.kv.arena import Arena, format_bytes
 from streamgen.kv.pool import PagePool
@@ -124,23 +126,27 @@ def _hollow(stock: Any, path: Path, dtype: torch.dtype, load: Any) -> Any:
         return load(path, dtype).to(META)
     with init_empty_weights():
         model = stock.from_config(stock.load_config(path))
-    kept = set(stock._keep_in_fp32_modules or ())  # loading casts all but these
+    return _cast(model, dtype, stock._keep_in_fp32_modules or ())
+
+
+def _cast(model: Any, dtype: torch.dtype, kept: Iterable[str]) -> Any:
+    """As loading casts: all but the modules that are kept in float32."""
     for name, weight in model.named_parameters():
-        weight.data = weight.data.to(torch.float32 if kept & set(name.split(".")) else dtype)
+        weight.data = weight.data.to(dtype if set(kept).isdisjoint(name.split(".")) else torch.float32)
     return model
 
 
-def _hollow_encoder(path: Path, dtype: torch.dtype) -> nn.Module:
-    """The same of the text encoder; what is read is not moved, which would part its shared tensors."""
+def encoder_weights(path: Path, dtype: torch.dtype) -> Share:
+    """Of the text encoder. What is read is not moved, which would part its shared tensors, and is let go."""
     from transformers import AutoConfig, UMT5EncoderModel
 
     if not has_config_of(path, UMT5EncoderModel):
-        read: nn.Module = load_text_encoder(path, dtype)
-        return read
+        return weights_of(load_text_encoder(path, dtype), path.name)
     with init_empty_weights():
-        model = UMT5EncoderModel._from_config(AutoConfig.from_pretrained(path), dtype=dtype)
+        model = UMT5EncoderModel(AutoConfig.from_pretrained(path))
     model.tie_weights()
-    return model
+    kept = model._keep_in_fp32_modules if dtype == torch.float16 else ()  # transformers' rule
+    return weights_of(_cast(model, dtype, kept), path.name)
 
 
 def shares_of(
@@ -148,9 +154,11 @@ def shares_of(
 ) -> list[Share]:
     """What one stream holds: weights, its pool, its text and its decoder."""
     model, bytes_each = parts.model, parts.model.dtype.itemsize
-    encoder = _hollow_encoder(folder / "text_encoder", model.dtype)
-    held = {"transformer": model.transformer, "vae": parts.vae.vae, "text_encoder": encoder}
-    weights = [weights_of(part, name) for name, part in held.items()]
+    weights = [
+        weights_of(model.transformer, "transformer"),
+        weights_of(parts.vae.vae, "vae"),
+        encoder_weights(folder / "text_encoder", model.dtype),
+    ]
     pages = pool.lease.nbytes // pool.geometry.page_bytes
     text = text_memory(model.layers, model.heads, model.head_dim, parts.settings.text_length, bytes_each)
     return [*weights, cache_pool(pool.geometry, pages), text, _decoder(parts.vae, size, state)]

@@ -29,4 +29,5 @@ from streamgen.kv.swap import Swapped as Swapped
 from streamgen.kv.swap import swap_in as swap_in
 from streamgen.kv.swap import swap_out as swap_out
 from streamgen.kv.view import LayerKV as LayerKV
+from streamgen.kv.view import TableKV as TableKV
 from streamgen.kv.view import View as View

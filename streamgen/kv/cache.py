@@ -137,9 +137,10 @@ class KVCache:
         self.opened = open_stage(self, counts, Full(), positions, 0)
         with self.opened as stage:
             group = self.pool.geometry.layers_per_page
-            layers = [number * group + row for number in chosen for row in range(group)]
-            for layer, keys, values in zip(layers, k, v, strict=True):
-                stage.layers()[layer].write(keys, values)
+            layers = stage.layers()
+            given = [layers[number * group + row] for number in chosen for row in range(group)]
+            for layer, keys, values in zip(given, k, v, strict=True):
+                layer.write(keys, values)
             stage.commit()
 
     def reposition(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamgen.kv.sharing import keep_pages
-from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, settled, slots_of
+from streamgen.kv.table import BlockTable, IntArray, Tokens, pages_of, settled, slots_of, stretch_of
 
 if TYPE_CHECKING:
     from streamgen.kv.pool import PagePool
@@ -49,6 +49,6 @@ def compact(pool: "PagePool", table: BlockTable, plan: Compaction) -> None:
         moved = sources != targets
         pool.move_slots(sources[moved], targets[moved])
         slots = np.concatenate([slots[: plan.fixed], targets])
-    table.entries = Tokens(slots, plan.entries.positions, plan.entries.origins)
+    table.entries = Tokens(stretch_of(slots), plan.entries.positions, plan.entries.origins)
     if table.stretch is None:
         keep_pages(pool, table, pages_of(slots, table.page_size))

@@ -24,10 +24,10 @@ class Draft:
         self.past = table.entries.take(plan.keep)
         try:
             self.staged = Tokens(self._open(), positions)
+            self.visible = self.past.join(self.staged)
         except BaseException:
             pool.pages.release(self.pages, self)
             raise
-        self.visible = self.past.join(self.staged)
         table.draft = self
 
     def _open(self) -> Places:
@@ -37,9 +37,9 @@ class Draft:
             [copy] = self.pool.duplicate([self.plan.copy], self)
             self.pages.append(copy)
             self.past = self.past.moved(self.plan.copy, copy, size)
-            room = array_of(room) + (copy - self.plan.copy) * size
+            room = stretch_of(array_of(room) + (copy - self.plan.copy) * size)
         if self.plan.fresh:
-            last = int(self.past.slots[-1]) // size if len(self.past) else -1
+            last = int(self.past.places[-1]) // size if len(self.past) else -1
             # Rising pages: a prompt that is read in one go lies in the order of its tokens where it can.
             fresh = sorted(self.pool.pages.take(self.plan.fresh, self, behind=last))
             self.pages += fresh

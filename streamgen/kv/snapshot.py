@@ -20,7 +20,7 @@ from streamgen.errors import StreamgenError, UsageError
 from streamgen.kv.home import Origins, keep_home, no_origins, pristine_keys, with_home
 from streamgen.kv.reposition import home_account
 from streamgen.kv.retention import KeepAll, Retention, SinkWindow
-from streamgen.kv.table import BlockTable, IntArray, Tokens, slots_of
+from streamgen.kv.table import BlockTable, IntArray, Tokens, slots_of, stretch_of
 from streamgen.kv.view import write_slots
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _fill(cache: "KVCache", tensors: Mapping[str, Tensor]) -> None:
     for number, (table, count) in enumerate(zip(cache.tables, counts, strict=True)):
         own = {name.rpartition(".")[0]: tensors[name] for name in tensors if _of(name, number)}
         slots_here, positions = _slots(pool, table, count, own), _array(own, "positions")
-        table.entries = Tokens(slots_here, positions, _origins(pool, count, own))
+        table.entries = Tokens(stretch_of(slots_here), positions, _origins(pool, count, own))
         slots = torch.from_numpy(table.slots).to(pool.device)
         for (k, v), keys, values in zip(pool.flat, own["k"], own["v"], strict=True):
             write_slots(k, slots, keys.to(pool.device))

@@ -19,7 +19,7 @@ from streamgen.kv.masks import Full, Mask, windowed
 from streamgen.kv.plan import Plan, plan_table
 from streamgen.kv.retention import SinkWindow
 from streamgen.kv.sharing import refuse_if_read
-from streamgen.kv.table import Indices, IntArray, check_index, pick
+from streamgen.kv.table import BlockTable, Indices, IntArray, check_index, pick
 from streamgen.kv.view import LayerKV, TableKV, View
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Stage:
         self._drafts = tuple(drafts)
         self.open = True
         pool, size = cache.pool, cache.pool.geometry.page_size
-        self.tables: tuple[TableKV, ...] = tuple(
+        self._tables = tuple(
             TableKV(pool.flat, View(draft.visible, len(draft.past), draft.plan.tokens, size, pool.device))
             for draft in drafts
         )
@@ -56,6 +56,11 @@ class Stage:
     def positions(self) -> IntArray | None:
         """Positions of the staged tokens in the first table, on the host."""
         return self._drafts[0].staged.positions
+
+    @property
+    def tables(self) -> tuple[TableKV, ...]:
+        """What a kernel reads: the layers of each table, and what their staged queries see."""
+        return self._tables
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -135,7 +140,7 @@ def open_stage(
     """Count every page, then take them; `counts` = staged tokens of each table."""
     plans = _plan(cache, counts, mask, replace)
     placed = [
-        _positions(positions, number, plan, table.positions is not None, table.tokens == 0)
+        _positions(positions, number, plan, table)
         for number, (plan, table) in enumerate(zip(plans, cache.tables, strict=True))
     ]
     pool = cache.pool
@@ -176,16 +181,15 @@ def _stage_mask(cache: "KVCache", mask: Mask, plans: Sequence[Plan]) -> Mask:
     return windowed(mask, cache.retention.window, cache.retention.sink, keys)
 
 
-def _positions(
-    given: TablePositions | None, number: int, plan: Plan, known: bool, empty: bool
-) -> IntArray | None:
+def _positions(given: TablePositions | None, number: int, plan: Plan, table: BlockTable) -> IntArray | None:
+    known, empty = table.positions, table.tokens == 0
     if plan.tokens == 0:
         return None
     if given is None:
-        if known and not empty:
+        if known is not None and not empty:
             raise UsageError("This stream stores positions; give the positions of the new tokens too.")
         return None
-    if not known and not empty:
+    if known is None and not empty:
         raise UsageError(
             "This stream was begun without positions; leave them out, or begin a new one with them."
         )
@@ -195,4 +199,9 @@ def _positions(
     array = np.array(chosen.cpu() if isinstance(chosen, Tensor) else chosen, dtype=np.int64)
     if array.ndim not in (1, 2) or len(array) != plan.tokens:
         raise UsageError(f"Positions of shape {list(array.shape)} were given for {plan.tokens} tokens.")
+    if known is not None and len(plan.keep) and array.shape[1:] != known.shape[1:]:
+        raise UsageError(
+            f"Positions of shape {list(array.shape)} were given and this stream stores {list(known.shape)}; "
+            "give as many axes for each token."
+        )
     return array

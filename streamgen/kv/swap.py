@@ -15,7 +15,7 @@ from streamgen.errors import UsageError
 from streamgen.kv.errors import CacheStateError
 from streamgen.kv.home import Home, keep_home
 from streamgen.kv.reposition import home_account
-from streamgen.kv.table import BlockTable, pages_of
+from streamgen.kv.table import BlockTable, pages_of, stretch_of
 
 if TYPE_CHECKING:
     from streamgen.kv.cache import KVCache
@@ -127,7 +127,7 @@ def _settle(pool: "PagePool", table: BlockTable, moved: dict[int, int]) -> None:
     for page in table.pages:
         lookup[page] = moved[page]
     slots = lookup[table.slots // size] * size + table.slots % size
-    table.entries = replace(table.entries, places=slots)
+    table.entries = replace(table.entries, places=stretch_of(slots))
     table.pages = [moved[page] for page in table.pages]
     for page in table.pages:
         pool.pages.hold(page, table)

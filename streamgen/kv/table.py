@@ -21,6 +21,7 @@ Indices = Sequence[int] | npt.NDArray[Any] | Tensor  # logical indices, as calle
 
 
 def array_of(places: Places) -> IntArray:
+    assert not isinstance(places, range) or places.step == 1, f"{places} is not one stretch"
     return np.arange(places.start, places.stop, dtype=np.int64) if isinstance(places, range) else places
 
 
@@ -42,6 +43,7 @@ class Tokens:
     """What is known about stored tokens, in logical order. places [n] of slots, positions [n] or [n, axes].
 
     A stream that grows alone lies in one stretch: its next token is then planned without looking at the past.
+    The copy of a shared page ends the stretch, and an eviction may.
     """
 
     places: Places
@@ -66,9 +68,10 @@ class Tokens:
     def take(self, index: Places) -> "Tokens":
         """Some of the tokens, by rising logical indices."""
         if len(index) == len(self):
-            return self
+            return self  # all of them, since indices rise
         if isinstance(index, range):
-            places, index = self.places[index.start : index.stop], array_of(index)
+            places: Places = self.places[index.start : index.stop]
+            index = array_of(index)
         else:
             places = self.slots[index]
         positions = None if self.positions is None else self.positions[index]

@@ -46,7 +46,8 @@ class View:
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The visible slots as maximal (start, stop) stretches, by rising slot."""
         if isinstance(self.visible.places, range):
-            return _run_of(self.visible.places)
+            stretch = self.visible.places
+            return ((stretch.start, stretch.stop),) if stretch else ()
         slots = self.visible.slots
         if len(slots):  # all different, so that a span as long as they are many is one run
             first, last = int(slots.min()), int(slots.max())
@@ -59,7 +60,7 @@ class View:
         """The staged slots as one stretch in order, where they are one."""
         staged = self.visible.places[self.past :]
         if isinstance(staged, range):
-            return staged.start, staged.stop
+            return (staged.start, staged.stop) if staged else None
         runs = slot_runs(staged)
         return runs[0] if len(runs) == 1 else None
 
@@ -118,10 +119,6 @@ def _on_device(places: Places, device: str) -> Tensor:
     if isinstance(places, range):
         return torch.arange(places.start, places.stop, device=device)
     return torch.from_numpy(places).to(device)
-
-
-def _run_of(places: range) -> tuple[tuple[int, int], ...]:
-    return ((places.start, places.stop),) if places else ()
 
 
 def slot_runs(slots: IntArray) -> tuple[tuple[int, int], ...]:

@@ -24,7 +24,7 @@ from streamgen.models.var import VarConfig
 
 
 def stored(config: VarConfig, dtype: torch.dtype) -> Geometry:
-    """One page is what one sequence remembers: one stretch of memory, and nothing is rounded up."""
+    """One page is what one sequence remembers: one stretch of slots, and nothing is rounded up."""
     return Geometry(config.depth, config.heads, config.head_dim, config.stored_tokens, dtype)
 
 

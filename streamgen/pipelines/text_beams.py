@@ -64,7 +64,7 @@ class Beams:
 
     def take(self, proposals: Sequence[Proposal], answer: Rows) -> list[list[int]]:
         """Rank the continuations of all beams."""
-        rows = answer.logits[:, -1].float().log_softmax(-1).cpu()
+        rows = answer.logits[:, 0].float().log_softmax(-1).cpu()
         totals = rows + torch.tensor(self.totals)[:, None]
         vocabulary, width = totals.shape[1], self.request.beams
         wanted = min(max(2, 1 + len(self.request.stops)) * width, totals.numel())

@@ -225,7 +225,8 @@ class TextMemory:
     ) -> Pass:
         """Compute equally many tokens of every text behind its past, as a chain or as trees.
 
-        Room for all of them is found first, or OutOfPagesError is raised and nothing has changed.
+        Room for all of them is found first, or OutOfPagesError is raised and nothing has changed. Enter the
+        answer by `with`: the staged tokens hold their pages until that block ends.
         """
         trees = [None] * len(pasts) if parents is None else list(parents)
         stages: list[list[Stage]] = []

@@ -4,6 +4,7 @@ Shapes: B texts, T staged tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -72,8 +73,8 @@ class Rows:
 
 
 def discard(stages: Sequence[Sequence[Stage]]) -> None:
-    """Take back what was staged last first, as far as it is not committed."""
-    for row in reversed(stages):
-        for stage in reversed(row):
-            if stage.open:
-                stage.discard()
+    """Take back what is not committed, what was staged last first; one that fails keeps no other back."""
+    with ExitStack() as undo:
+        for row in stages:
+            for stage in row:
+                undo.push(stage)

@@ -82,7 +82,9 @@ class TokenTree:
 
     def child(self, node: int, token: int) -> int | None:
         """The child of a node that has this token."""
-        return self._children[node].get(token) if len(self) > 1 else None
+        if len(self) == 1:  # asked at every step of every text that nobody drafts for
+            return None
+        return self._children[node].get(token)
 
     def tries(self, node: int) -> tuple[Draw, ...]:
         """The proposals after a node, in the order in which they were made."""

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from streamgen.cli.rehearsal import encoder_weights
 from streamgen.kv.arena import Arena
 from streamgen.models.lm import load_language_model
+from streamgen.models.loading import load_text_encoder
 from streamgen.pipelines.image import ImagePipeline
 from streamgen.pipelines.text import TextPipeline
 from streamgen.pipelines.video import VideoPipeline
@@ -91,6 +93,13 @@ def test_the_weights_are_those_that_are_loaded_whether_they_are_there_or_not(
     assert share(plan, "vae weights") == sum(one.nbytes for one in pipe.parts.vae.vae.parameters())
     encoder = sum(one.nbytes for one in pipe.parts.text.encoder.parameters())
     assert share(plan, "text_encoder weights") == encoder > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_text_encoder_is_cast_as_loading_casts_it(folders: dict[str, Path], dtype: torch.dtype) -> None:
+    loaded = load_text_encoder(folders["video"] / "text_encoder", dtype)
+    share = encoder_weights(folders["video"] / "text_encoder", dtype)
+    assert share.nbytes == sum(one.nbytes for one in loaded.parameters())
 
 
 def test_the_decoder_and_the_text_of_a_video_are_planned(planned: Plans, folders: dict[str, Path]) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from streamgen.errors import UsageError
-from streamgen.kv import CacheStateError, KVCache, OutOfPagesError, PagePool, Tree, stage_together
+from streamgen.kv import CacheStateError, KVCache, OutOfPagesError, PagePool, SinkWindow, Tree, stage_together
 from tests.kv.model import DIM, HEADS, push, rows, seen, stored, values, write
 
 
@@ -201,6 +201,21 @@ def test_positions_are_given_for_all_tokens_or_for_none(pool: PagePool) -> None:
         without.stage(1, positions=[1])
     with pytest.raises(UsageError, match="shape"):
         with_them.stage(2, positions=[1])
+
+
+@pytest.mark.parametrize("reserve", [0, 16])
+def test_positions_of_other_axes_are_refused_before_anything_changes(pool: PagePool, reserve: int) -> None:
+    cache = pool.cache(SinkWindow(8) if reserve else None, reserve)
+    for start in (0, 3, 6):
+        push(cache, list(range(start, start + 3)), positions=np.arange(start, start + 3))
+    fork, free = cache.fork(), pool.pages.free
+    with pytest.raises(UsageError, match=r"shape \[6, 2\] were given and this stream stores"):
+        cache.stage(6, positions=np.zeros((6, 2)))
+    assert pool.pages.free == free
+    pool.check()
+    fork.close()
+    cache.close()
+    assert pool.pages.free == pool.pages.total
 
 
 @pytest.mark.parametrize("shape", [(2, HEADS, DIM), (1, HEADS, DIM), (3, HEADS, DIM + 1)])

@@ -1,12 +1,14 @@
 """What is known about stored tokens, whether they lie in one stretch or not."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgen.kv import Causal, Geometry, PagePool
+from streamgen.kv import Causal, Geometry, PagePool, swap_in, swap_out
 from streamgen.kv.pool import empty_pages
 from streamgen.kv.table import Tokens, array_of, stretch_of
 from tests.kv.model import push
@@ -51,14 +53,43 @@ def test_only_one_rising_stretch_is_one(slots: list[int], found: range | None) -
     assert places == found if isinstance(places, range) else found is None and places.tolist() == slots
 
 
-def test_a_stream_that_grows_alone_never_lists_its_past(pool: PagePool) -> None:
+def test_a_stream_that_grows_alone_never_lists_its_past(
+    pool: PagePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[int] = []
+
+    def spy(places: range) -> np.ndarray:
+        listed.append(len(places))
+        return array_of(places)
+
+    for module in ("table", "draft", "plan"):
+        monkeypatch.setattr(f"streamgen.kv.{module}.array_of", spy)
     cache = pool.cache()
     for number in range(60):
         [view] = push(cache, [number], mask=Causal()).views
         assert view.runs == ((0, number + 1),) and view.staged_run == (number, number + 1)
-        assert "slots" not in vars(cache.tables[0].entries), "60 numbers for the sake of one"
+    assert max(listed, default=0) <= 1, "a fresh page lists the one new token, nothing lists the others"
     cache.rewind(7)
     assert cache.tables[0].entries.places == range(53)
+
+
+def test_what_lies_in_one_stretch_again_is_known_as_one(make_pool: Callable[..., PagePool]) -> None:
+    pool = make_pool()
+    cache = pool.cache()
+    push(cache, list(range(9)))
+    swap_in(swap_out([cache]))
+    assert isinstance(cache.tables[0].entries.places, range)
+    cache.evict([0, 1, 2, 3, 6, 7, 8])
+    assert isinstance(cache.tables[0].entries.places, range)
+    fork = cache.fork()
+    push(fork, [9])
+    assert not isinstance(fork.tables[0].entries.places, range), "its last page is a copy elsewhere"
+    assert isinstance(cache.tables[0].entries.places, range)
+
+
+def test_a_range_with_steps_is_no_stretch() -> None:
+    with pytest.raises(AssertionError, match="is not one stretch"):
+        Tokens(range(10, 20)).take(range(0, 10, 2))
 
 
 def test_a_head_of_a_cpu_pool_is_one_stretch_of_memory() -> None:

@@ -47,7 +47,8 @@ class Triton:
         upcast = interpreted()
 
         def bind(memory: Memory, ordered: _Ordered) -> Attend:
-            assert memory.k.stride() == memory.v.stride() and memory.k.stride(-1) == 1, "laid out alike"
+            strides = memory.k.stride(), memory.v.stride()
+            assert strides[0] == strides[1] and strides[0][-1] == 1, f"keys and values lie as {strides}"
             return _TritonAttend(memory, ordered, kernel, upcast)
 
         return each_layer(stages, q_heads, _prepare, bind)
