@@ -1,5 +1,6 @@
 """Published weights into stock parts."""
 
+import json
 from pathlib import Path
 
 from streamgen.cli.backend import quieten_libraries
@@ -14,6 +15,15 @@ BUILDERS = {"transformer": transformer_from, "vae": vae_from, "text_encoder": te
 def convert_part(source: Path, part: str, place: Path) -> None:
     """Build the stock part from the weights and save it as safetensors with its configuration."""
     BUILDERS[part](read_weights(source)).save_pretrained(place)
+
+
+def is_language_model(source: Path) -> bool:
+    """Whether this is the folder of a transformers language model."""
+    config = source / "config.json"
+    if not config.is_file():
+        return False
+    names = json.loads(config.read_text(encoding="utf-8")).get("architectures") or ()
+    return any(name.endswith("ForCausalLM") for name in names)
 
 
 def convert_heads(source: Path, target: Path, kv_heads: int) -> None:

@@ -92,8 +92,10 @@ def convert(
     place = target if gqa is not None else target / (part or "transformer")
     if place.exists() and not overwrite:
         raise UsageError(f"{place} is there already; -y replaces it.")
-    from streamgen.cli.conversion import convert_heads, convert_part
+    from streamgen.cli.conversion import convert_heads, convert_part, is_language_model
 
+    if gqa is None and part is None and is_language_model(source):
+        raise UsageError(f"{source} is a language model; --gqa G pools its key heads into G.")
     if gqa is not None:
         convert_heads(source, place, gqa)
     else:

@@ -62,6 +62,12 @@ class DocToLora:
         `read` reads a chunk where the model does not attend by itself, because it streams.
         """
         chunks = split(ids, self.affixes, chunk_tokens)
+        longest, most = max(map(len, chunks)), self.model.config.max_position_embeddings
+        if longest > most:
+            raise UsageError(
+                f"{longest} tokens of a document would be read at once and the model was made for {most}; "
+                f"give chunk_tokens, at most {most} with what stands around a document."
+            )
         latents = torch.cat([self._latents(chunk, read or self._read) for chunk in chunks])
         return self.network.combine(self.network.factors(latents), scalers, bias)
 

@@ -31,7 +31,7 @@ class LanguageModel:
         self.model = model
         self.layers: int = config.num_hidden_layers
         self.windows = _tiled(windows, self.layers) if windows is not None else stock_windows(config)
-        attention = model.get_decoder().layers[0].self_attn
+        attention = _first_attention(model)
         self.q_heads: int = config.num_attention_heads
         self.head_dim: int = attention.head_dim
         self.kv_heads: int = self.q_heads // attention.num_key_value_groups
@@ -65,6 +65,17 @@ class LanguageModel:
             attends=attends,
         )
         return out.logits
+
+
+def _first_attention(model: Any) -> Any:
+    layers = getattr(model.get_decoder(), "layers", None)
+    attention = getattr(layers[0], "self_attn", None) if layers else None
+    if not hasattr(attention, "num_key_value_groups"):
+        raise UsageError(
+            f"{type(model).__name__} is not built like the models that stream here (decoder layers with a "
+            "self_attn that knows its key heads); choose Llama, Mistral, Qwen, Gemma or their like."
+        )
+    return attention
 
 
 def load_language_model(

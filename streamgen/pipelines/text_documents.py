@@ -48,7 +48,15 @@ class TextDocuments:
 
     @contextmanager
     def known(self, adapter: Adapter) -> Iterator[None]:
-        """Texts that are streamed in here are written by someone who knows the document."""
+        """Texts that are streamed in here are written by someone who knows the document.
+
+        All of them: a pipeline has one adapter at a time. Streams that are open meanwhile go on with it, too.
+        """
+        if not isinstance(adapter, Adapter):
+            raise UsageError(
+                f"known() takes one adapter and was given a {type(adapter).__name__}; stack([...]) makes one "
+                "of several, internalize() one of a document."
+            )
         with applied(self.pipe.model.model, adapter):
             self.pipe.weights_changed()
             try:

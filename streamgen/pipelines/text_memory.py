@@ -63,16 +63,20 @@ class WindowGroup:
 
 
 class Past:
-    """What one text remembers: a cache in every group. `length` counts all tokens, remembered or let go."""
+    """What one text remembers: a cache in every group. `length` counts all tokens, remembered or let go.
 
-    def __init__(self, memory: "TextMemory", caches: Sequence[KVCache], length: int) -> None:
+    `weights` numbers the weights that it was begun with: nobody with others may begin like it.
+    """
+
+    def __init__(self, memory: "TextMemory", caches: Sequence[KVCache], length: int, weights: int) -> None:
         self.memory = memory
         self.caches = tuple(caches)
         self.length = length
+        self.weights = weights
 
     def fork(self) -> "Past":
         """Share every page; whoever writes first copies what it touches."""
-        return Past(self.memory, [cache.fork() for cache in self.caches], self.length)
+        return Past(self.memory, [cache.fork() for cache in self.caches], self.length, self.weights)
 
     def rewind(self, tokens: int) -> None:
         """Forget the last tokens; refused where a window has let go what would be seen again."""
@@ -157,12 +161,12 @@ class TextMemory:
         for group in self.groups:
             retention = KeepAll() if group.window is None else SinkWindow(group.window + group.slack)
             caches.append(group.pool.cache(retention, name=name))
-        return Past(self, caches, 0)
+        return Past(self, caches, 0, self._version)
 
     def adopt(self, past: Past, tokens: Sequence[int]) -> int:
         """Let an empty past begin with pages that are known; returns how many tokens need no computing."""
         pairs = list(zip(self.groups, past.caches, strict=True))
-        found = [group.prefixes.adopt(cache, tokens, self._extra) for group, cache in pairs]
+        found = [group.prefixes.adopt(cache, tokens, str(past.weights)) for group, cache in pairs]
         past.length = min(found)
         for (_, cache), count in zip(pairs, found, strict=True):
             cache.rewind(count - past.length)
@@ -172,15 +176,11 @@ class TextMemory:
         """Let later texts begin with these tokens, as far as no window has let any of them go."""
         for group, cache in zip(self.groups, past.caches, strict=True):
             if cache.tokens == past.length:
-                group.prefixes.publish(cache, tokens[: past.length], self._extra)
+                group.prefixes.publish(cache, tokens[: past.length], str(past.weights))
 
     def forget_prefixes(self) -> None:
-        """What was published counts no more: the weights have changed."""
+        """What was published counts no more, nor what is being computed: the weights have changed."""
         self._version += 1
-
-    @property
-    def _extra(self) -> str:
-        return str(self._version)
 
     @property
     def shares_prefixes(self) -> bool:

@@ -1,6 +1,8 @@
 """A wish for texts, checked and settled before anything is computed. V vocabulary."""
 
 import math
+import numbers
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,12 +76,12 @@ class TextRequest:
             count = getattr(self, name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise UsageError(f"{name}={count!r} makes no text; give a whole number from 1 on.")
+        if self.beams > 1 and (self.samples > 1 or not self.sampling.greedy):
+            raise UsageError("Beam search takes no temperature and no samples; leave them out, or the beams.")
         if self.samples > 1 and self.sampling.greedy:
             raise UsageError(
                 f"{self.samples} samples at temperature 0 would all be the same text; raise the temperature."
             )
-        if self.beams > 1 and (self.samples > 1 or not self.sampling.greedy):
-            raise UsageError("Beam search takes no temperature and no samples; leave them out, or the beams.")
 
     @property
     def texts(self) -> int:
@@ -90,8 +92,14 @@ class TextRequest:
 def settle_prompts(
     prompts: Prompt | Sequence[Prompt], tokenizer: Any, vocabulary: int
 ) -> list[tuple[int, ...]]:
-    """Token ids of every prompt; strings need a tokenizer."""
-    single = isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], int))
+    """Token ids of every prompt; strings need a tokenizer. Arrays and tensors of ids count as lists."""
+    if hasattr(prompts, "tolist"):
+        prompts = prompts.tolist()
+    if isinstance(prompts, bytes) or not isinstance(prompts, Sequence):
+        raise UsageError(
+            f"A prompt of type {type(prompts).__name__} was given; give a text, token ids, or a list of them."
+        )
+    single = isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], numbers.Number))
     listed: list[Any] = [prompts] if single else list(prompts)
     if not listed:
         raise UsageError("No prompt was given; give a text, token ids, or a list of them.")
@@ -99,14 +107,27 @@ def settle_prompts(
     for prompt in listed:
         if isinstance(prompt, str) and tokenizer is None:
             raise UsageError(
-                "This checkpoint has no tokenizer, so a prompt is a list of token ids; give ids, or add one."
+                "This checkpoint has no tokenizer, so a prompt is a list of token ids (with --ids on the "
+                "command line); give ids, or add a tokenizer."
             )
-        ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else [int(token) for token in prompt]
+        ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else _ids(prompt)
         wrong = [token for token in ids if not 0 <= token < vocabulary]
         if wrong:
             raise UsageError(f"Token {wrong[0]} is unknown; this model knows 0 to {vocabulary - 1}.")
         settled.append(tuple(ids))
     return settled
+
+
+def _ids(prompt: Any) -> list[int]:
+    listed = prompt.tolist() if hasattr(prompt, "tolist") else prompt
+    try:
+        if isinstance(listed, bytes):
+            raise TypeError("bytes are no token ids")
+        return [operator.index(token) for token in listed]
+    except TypeError as error:
+        raise UsageError(
+            f"{prompt!r:.60} is no prompt; give a text, or token ids, which are whole numbers."
+        ) from error
 
 
 def settle_lengths(max_tokens: int | Sequence[int], prompts: int) -> list[int]:

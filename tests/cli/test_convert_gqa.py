@@ -44,6 +44,7 @@ def test_what_cannot_be_converted_is_refused_and_nothing_is_written(
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "config.json").write_text(json.dumps({"architectures": ["NoSuchModel"]}))
     for arguments, sentence in [
+        ((str(source), "out"), "is a language model; --gqa G pools"),
         ((str(source), "out", "--gqa", "3"), "4 key heads cannot be pooled into 3; choose one of 1, 2, 4"),
         ((str(source), "out", "--gqa", "2", "--part", "vae"), "give one of them"),
         ((str(source / "config.json"), "out", "--gqa", "2"), "is no folder"),

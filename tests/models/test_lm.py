@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from streamgen.errors import UsageError
 from streamgen.models.lm import LanguageModel, load_language_model, stock_windows
@@ -78,3 +79,9 @@ def test_layers_of_an_unknown_kind_are_refused() -> None:
     config.layer_types = ["full_attention", "linear_attention", "full_attention"]
     with pytest.raises(UsageError, match="linear_attention"):
         stock_windows(config)
+
+
+def test_a_model_of_another_build_is_refused_in_a_sentence() -> None:
+    stock = GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=32, n_positions=32))
+    with pytest.raises(UsageError, match="GPT2LMHeadModel is not built like the models that stream here"):
+        LanguageModel(stock)

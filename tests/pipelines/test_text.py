@@ -1,7 +1,9 @@
 """Texts: what transformers writes, for every family and kernel, batched or alone; samples, beams, stops."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -155,3 +157,18 @@ def test_an_unknown_kernel_and_a_draft_of_another_vocabulary_are_refused() -> No
     other.vocabulary = 50
     with pytest.raises(UsageError, match="same tokenizer"):
         pipe_of(draft=other)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
+def test_token_ids_come_in_any_sequence(kind: Callable[[list[int]], Any]) -> None:
+    with pipe_of("llama") as pipe:
+        wanted = [chunk.tokens for chunk in pipe.stream([8, 6, 7], max_tokens=3)]
+        assert [chunk.tokens for chunk in pipe.stream(kind([8, 6, 7]), max_tokens=3)] == wanted
+        both = [chunk.tokens for chunk in pipe.stream([kind([8, 6, 7]), kind([5, 2])], max_tokens=3)]
+        assert both[0] == wanted[0] and len(both) == 2 * len(wanted)
+
+
+@pytest.mark.parametrize("prompt", [None, 5, b"abc", [8.0, 6.0], [[1.5]], [b"abc"], [None]])
+def test_what_is_no_prompt_is_refused_in_a_sentence(prompt: Any) -> None:
+    with pipe_of("llama") as pipe, pytest.raises(UsageError, match="give a text"):
+        pipe.stream(prompt)

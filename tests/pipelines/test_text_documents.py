@@ -91,3 +91,37 @@ def test_a_text_is_tokenised_by_the_pipeline() -> None:
         ids = words("a hero walks north", add_special_tokens=False)["input_ids"]
         made, wanted = documents.internalize("a hero walks north"), documents.internalize_ids([2, *ids, 4])
     assert made.change("down_proj").equal(wanted.change("down_proj"))
+
+
+def test_a_stream_that_outlives_its_weights_leaves_nothing_for_others_to_begin_with() -> None:
+    prompt = list(range(5, 30))
+    with pipe_of(language_model("mistral"), texts=4) as pipe:
+        documents = TextDocuments(pipe, loaded())
+        adapter = documents.internalize_ids(DOCUMENT)
+        with documents.known(adapter):
+            alone = texts(pipe, [prompt])
+        running = pipe.stream([prompt, [*prompt, 7]], max_tokens=12, ignore_stop=True)
+        next(running)  # read without the adapter
+        with documents.known(adapter):
+            for _ in running:
+                pass
+            found = pipe.counters.shared_tokens
+            assert texts(pipe, [prompt]) == alone
+            assert pipe.counters.shared_tokens == found, "its keys are of other weights"
+
+
+@pytest.mark.parametrize("wrong", [[], "x", None])
+def test_a_pipeline_knows_one_adapter_at_a_time(wrong: Any) -> None:
+    with pipe_of(language_model("mistral")) as pipe:
+        documents = TextDocuments(pipe, loaded())
+        with pytest.raises(UsageError, match="takes one adapter"), documents.known(wrong):
+            pass
+
+
+def test_a_document_that_is_longer_than_the_model_is_refused_before_it_is_read() -> None:
+    with pipe_of(language_model("mistral"), tokens=4096) as pipe:
+        most = pipe.model.longest
+        documents = TextDocuments(pipe, loaded())
+        with pytest.raises(UsageError, match=f"the model was made for {most}; give chunk_tokens"):
+            documents.internalize_ids([3] * (most + 1))
+        assert documents.internalize_ids([3] * (most + 1), chunk_tokens=most // 2).nbytes > 0
