@@ -95,7 +95,7 @@ def settle_prompts(
     """Token ids of every prompt; strings need a tokenizer. Arrays and tensors of ids count as lists."""
     if hasattr(prompts, "tolist"):
         prompts = prompts.tolist()
-    if isinstance(prompts, bytes) or not isinstance(prompts, Sequence):
+    if not isinstance(prompts, Sequence):
         raise UsageError(
             f"A prompt of type {type(prompts).__name__} was given; give a text, token ids, or a list of them."
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, cat
 
@@ -76,13 +75,15 @@ def row_of(group: Group, index: int) -> Row:
     plain = mask_kind(mask, view) == "causal" and view.past == 0 and _in_order(view)
     if not plain:
         return Row(reach(view), reach_mask(group, index), plain)
-    return Row(reach(view), None, plain, _causal_blocks(view.tokens, group.device))
+    return Row(reach(view), None, plain, _causal_blocks(group, index))
 
 
-def _causal_blocks(tokens: int, device: torch.device) -> tuple[Tensor, ...]:
-    if device.type != "cpu" or tokens not in BLOCKWISE:
+def _causal_blocks(group: Group, index: int) -> tuple[Tensor, ...]:
+    tokens = group.tokens
+    if group.device.type != "cpu" or tokens not in BLOCKWISE:
         return ()
-    order = torch.ones(tokens, tokens, dtype=torch.bool).tril_()
+    order = group.dense(index)
+    assert order is not None, f"{tokens} tokens in causal order do not all see each other"
     starts = range(0, tokens, CAUSAL_BLOCK)
     return tuple(order[start : (end := min(start + CAUSAL_BLOCK, tokens)), :end] for start in starts)
 
