@@ -1,4 +1,4 @@
-"""What every test runs under: one thread, no network, no colour."""
+"""What every test runs under: one thread, no network, no colour, the same random numbers in every run."""
 
 import os
 
@@ -16,3 +16,11 @@ for name, value in {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take minutes begin first, so that no worker waits for one of them at the end."""
     items.sort(key=lambda item: "weights" not in item.path.parts)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Before any fixture: weights that a test or its fixtures draw do not depend on what ran before."""
+    import torch  # not above: it reads the number of threads when it is imported
+
+    torch.manual_seed(0)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 import streamgen
 
@@ -77,3 +78,8 @@ def links(text: str) -> Iterator[str]:
         target = piece.partition(")")[0].partition("#")[0]
         if target and "://" not in target:
             yield target
+
+
+def test_every_test_draws_the_same_random_numbers_whatever_ran_before() -> None:
+    assert torch.initial_seed() == 0
+    assert torch.equal(torch.rand(3), torch.rand(3, generator=torch.Generator().manual_seed(0)))
