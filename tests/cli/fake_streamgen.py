@@ -1,6 +1,7 @@
 """The real command over a pipeline that paints instead of thinking: manners are tested without a model.
 
-Run as a program: `python tests/cli/fake_streamgen.py video "a fox" ...`; a chunk takes FAKE_DELAY seconds.
+Run as a program: `python tests/cli/fake_streamgen.py video "a fox" ...`; a chunk takes FAKE_DELAY seconds,
+and the one of number FAKE_STALLS_AT ten minutes.
 Shapes: T frames, H height, W width.
 """
 
@@ -50,7 +51,8 @@ def chunks(request: Request) -> Iterator[FakeChunk]:
     while request.frames is None or made < request.frames:
         if os.environ.get("FAKE_FAILS_AT") == str(index):
             raise StreamgenError("The decoder ran out of memory; choose a smaller --size.")
-        time.sleep(float(os.environ.get("FAKE_DELAY", "0")))
+        stalls = os.environ.get("FAKE_STALLS_AT") == str(index)
+        time.sleep(600 if stalls else float(os.environ.get("FAKE_DELAY", "0")))
         count = FRAMES_PER_CHUNK if request.frames is None else min(FRAMES_PER_CHUNK, request.frames - made)
         width, height = request.size
         levels = (np.arange(made, made + count) % 256).astype(np.uint8)

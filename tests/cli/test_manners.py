@@ -132,7 +132,7 @@ def test_ctrl_c_closes_the_file_well(start, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_twice_leaves_at_once_and_what_was_written_plays(start, tmp_path: Path) -> None:
-    process = start("video", "a fox", "--frames", "0", "-o", "fox.mp4", FAKE_DELAY="0.3")
+    process = start("video", "a fox", "--frames", "0", "-o", "fox.mp4", FAKE_STALLS_AT="20")
     wait_for_bytes(tmp_path / "fox.mp4", 2000)
     process.send_signal(signal.SIGINT)
     process.stderr.readline()
@@ -140,9 +140,7 @@ def test_ctrl_c_twice_leaves_at_once_and_what_was_written_plays(start, tmp_path:
     while b"Ctrl-C again" not in line:
         line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    assert process.wait(20) == 130
-    assert time.monotonic() - began < 2
+    assert process.wait(60) == 130  # and not after this chunk
     assert decoded(tmp_path / "fox.mp4")
 
 

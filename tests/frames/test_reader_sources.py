@@ -81,10 +81,8 @@ def test_a_server_that_keeps_dropping_is_given_up_with_the_count(movie: bytes) -
 def test_nobody_there_is_said_at_once(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    began = time.monotonic()
-    with pytest.raises(SourceLostError, match="Connection refused"):
-        read(f"{scheme}://127.0.0.1:{port}/x").ready()
-    assert time.monotonic() - began < 2
+    with pytest.raises(SourceLostError, match="Connection refused"):  # not: cannot be opened within 600 s
+        read(f"{scheme}://127.0.0.1:{port}/x", timeout=600).ready()
 
 
 @pytest.mark.parametrize("scheme", ["rtsp", "http"])
@@ -93,7 +91,7 @@ def test_a_server_that_never_answers_is_given_up_after_the_timeout(scheme: str) 
         began = time.monotonic()
         with pytest.raises(SourceLostError, match="cannot be opened"):
             read(f"{scheme}://127.0.0.1:{server.port}/x", timeout=0.5).ready()
-        assert 0.4 < time.monotonic() - began < 3
+        assert time.monotonic() - began > 0.4
 
 
 def test_a_camera_over_rtsp_is_read(transport: bytes) -> None:
@@ -225,11 +223,11 @@ def test_closing_ends_the_reading_thread() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["rtsp", "http", "tcp"])
-def test_ctrl_c_leaves_a_hanging_source_within_two_seconds(scheme: str) -> None:
+def test_ctrl_c_leaves_a_hanging_source_long_before_its_timeout(scheme: str) -> None:
     with servers.mute() as server:
         code = (
             "from streamgen.frames import read\nprint('reading', flush=True)\n"
-            f"next(read('{scheme}://127.0.0.1:{server.port}/x', timeout=60))"
+            f"next(read('{scheme}://127.0.0.1:{server.port}/x', timeout=600))"
         )
         with subprocess.Popen(
             [sys.executable, "-c", code],
@@ -244,8 +242,5 @@ def test_ctrl_c_leaves_a_hanging_source_within_two_seconds(scheme: str) -> None:
                 time.sleep(0.02)
             time.sleep(0.3)
             process.send_signal(signal.SIGINT)
-            began = time.monotonic()
-            said = process.stderr.read().decode()
-            process.wait(20)
-            assert time.monotonic() - began < 2
+            said = process.communicate(timeout=60)[1].decode()
     assert said.rstrip().endswith("KeyboardInterrupt")

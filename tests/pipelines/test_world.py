@@ -3,7 +3,6 @@
 import gc
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -40,22 +39,16 @@ def test_a_fork_and_its_parent_go_on_as_two_sessions_that_were_run_apart(
     assert pipe.parts.video.arena.held == 0
 
 
-def test_a_fork_copies_no_page_takes_no_bytes_and_no_time_before_it_moves_on(world: MakeWorld) -> None:
+def test_a_fork_copies_no_page_and_takes_no_bytes_before_it_moves_on(world: MakeWorld) -> None:
     pipe = world()
     with pipe.start(PROMPT) as trunk:
         play(trunk, MANY)
         pool = trunk.memory.cache.pool
         before, held = pool.counters(), pipe.parts.video.arena.held
-        took = []
-        forks = []
-        for _ in range(9):
-            began = time.perf_counter()
-            forks.append(trunk.fork())
-            took.append(time.perf_counter() - began)
+        forks = [trunk.fork() for _ in range(9)]
         after = pool.counters()
         assert (after.copies, after.used) == (before.copies, before.used)
         assert pipe.parts.video.arena.held == held
-        assert min(took) < 0.005
         for fork in forks:
             fork.close()
         pool.check()
