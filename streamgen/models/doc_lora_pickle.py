@@ -2,16 +2,16 @@
 
 They hold tensors and the dataclasses of the training code. torch's own reader of weights builds the tensors,
 and inert stand-ins, which only keep what they are given, take the place of the dataclasses by name. A file
-that asks for anything else is refused before any of it is unpickled.
+that asks for anything else is refused before any of it is unpickled. What is looked through is what torch
+loads: the same open file, and the pickle that torch's own reader of archives finds in it.
 """
 
 import pickle
 import pickletools
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import torch
 
@@ -24,6 +24,7 @@ WEIGHTS = re.compile(
     r"|torch\.(storage\.)?\w+Storage|torch\.(bfloat16|float16|float32|float64|int64|device|Size)"
 )
 OTHER_WAYS = {"INST", "OBJ", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4", "NEWOBJ_EX"}
+ARCHIVE = b"PK\x03\x04"  # by these bytes torch.load tells an archive from the bare pickles of before
 TRUST = "ask for a safetensors file, or convert it where you trust it"
 
 
@@ -82,12 +83,14 @@ def read_pickle(path: Path) -> dict[str, Any]:
     """Tensors and facts of a published file; dataclasses come as dictionaries of their fields."""
     if not path.is_file():
         raise UsageError(f"There is no {path}; give the pytorch_model.bin of a Doc-to-LoRA checkpoint.")
-    _refuse_strangers(path)
-    try:
-        with torch.serialization.safe_globals([(cls, name) for name, cls in STAND_INS.items()]):
-            tree = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a pickle is a program, and a damaged or hostile one may fail in any way
-        _refuse(path, error)
+    with path.open("rb") as file:
+        _refuse_strangers(path, file)
+        file.seek(0)
+        try:
+            with torch.serialization.safe_globals([(cls, name) for name, cls in STAND_INS.items()]):
+                tree = torch.load(file, map_location="cpu", weights_only=True, mmap=False)
+        except Exception as error:  # a pickle is a program, and a damaged or hostile one may fail in any way
+            _refuse(path, error)
     if not isinstance(tree, dict) or not all(isinstance(name, str) for name in tree):
         raise UsageError(f"{path} holds a {type(tree).__name__} and no named weights; give a checkpoint.")
     return {name: plain(value) for name, value in tree.items()}
@@ -106,13 +109,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _refuse_strangers(path: Path) -> None:
+def _refuse_strangers(path: Path, file: IO[bytes]) -> None:
     """Read which names the pickle asks for, without building anything.
 
     torch's reader refuses strangers too, but lets in what other code of this process has allowed.
     """
     try:
-        asked = set(_names(_program(path)))
+        asked = set(_names(_program(file)))
     except Exception as error:  # as above
         _refuse(path, error)
     strangers = sorted(name for name in asked if name not in STAND_INS and not WEIGHTS.fullmatch(name))
@@ -123,11 +126,16 @@ def _refuse_strangers(path: Path) -> None:
         )
 
 
-def _program(path: Path) -> bytes:
-    """The pickle inside the zip that torch.save writes."""
-    with zipfile.ZipFile(path) as archive:
-        (name,) = (name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl"))
-        return archive.read(name)
+def _program(file: IO[bytes]) -> bytes:
+    """The one pickle of an archive of torch.save, as torch.load finds it."""
+    if file.read(len(ARCHIVE)) != ARCHIVE:
+        raise pickle.UnpicklingError("it does not begin as an archive of torch.save does")
+    file.seek(0)
+    reader = torch._C.PyTorchFileReader(file)
+    pickles = [name for name in reader.get_all_records() if name.casefold().endswith(".pkl")]
+    if pickles != ["data.pkl"]:
+        raise pickle.UnpicklingError(f"it holds the pickles {pickles} where data.pkl alone belongs")
+    return reader.get_record("data.pkl")
 
 
 def _names(program: bytes) -> Iterator[str]:

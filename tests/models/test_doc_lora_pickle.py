@@ -1,125 +1,20 @@
 """A published pickle is read; a hostile one does not run, whatever its shape."""
 
 import io
-import os
 import pickle
-import struct
-import time
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from streamgen.errors import StreamgenError, UsageError
 from streamgen.models.checkpoint import UnsafeWeightsError
-from streamgen.models.doc_lora_pickle import read_pickle
+from streamgen.models.doc_lora_pickle import HypernetConfig, read_pickle
 from tests.golden.d2l_models import PICKLES, mended
-
-CONFIG = b"cctx_to_lora.modeling.hypernet\nHypernetConfig\n"
-
-
-def text(value: str) -> bytes:
-    return b"X" + struct.pack("<I", len(value.encode())) + value.encode()
-
-
-def archive(path: Path, program: bytes) -> None:
-    """A file as torch.save lays it out, around any pickle."""
-    with zipfile.ZipFile(path, "w") as file:
-        for name, content in {"data.pkl": program, "version": b"3\n", "byteorder": b"little"}.items():
-            file.writestr(f"archive/{name}", content)
-
-
-class Runs:
-    """Pickles as a call."""
-
-    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
-        self.call = (function, arguments)
-
-    def __reduce__(self) -> Any:
-        return self.call
-
-
-def shell(mark: Path) -> bytes:
-    return b"\x80\x02cposix\nsystem\n" + text(f"touch {mark}") + b"\x85R."
-
-
-def shell_of_nt_style_module(mark: Path) -> bytes:
-    return b"\x80\x02cos\nsystem\n" + text(f"touch {mark}") + b"\x85R."
-
-
-def evaluation(mark: Path) -> bytes:
-    return b"\x80\x02c__builtin__\neval\n" + text(f"open({str(mark)!r}, 'w')") + b"\x85R."
-
-
-def popen(mark: Path) -> bytes:
-    return b"\x80\x02csubprocess\nPopen\n(lX\x05\x00\x00\x00toucha" + text(str(mark)) + b"a\x85R."
-
-
-def instance_opcode(mark: Path) -> bytes:
-    return b"(S'touch " + str(mark).encode() + b"'\niposix\nsystem\n."
-
-
-def object_opcode(mark: Path) -> bytes:
-    return b"(csubprocess\nPopen\n(S'touch'\nS'" + str(mark).encode() + b"'\nlo."
-
-
-def stack_global(mark: Path) -> bytes:
-    return pickle.dumps(Runs(os.system, f"touch {mark}"), protocol=4)
-
-
-def inside_a_weight(mark: Path) -> bytes:
-    return pickle.dumps({"head.weight": Runs(os.system, f"touch {mark}"), "step": 1}, protocol=2)
-
-
-def inside_the_fields(mark: Path) -> bytes:
-    """A true dataclass whose rank is a call."""
-    call = b"cposix\nsystem\n" + text(f"touch {mark}") + b"\x85R"
-    return b"\x80\x02" + CONFIG + b")\x81}" + text("r") + call + b"sb."
-
-
-def after_a_good_end(mark: Path) -> bytes:
-    """The call comes before the value that is returned, and its result is thrown away."""
-    return b"\x80\x02cposix\nsystem\n" + text(f"touch {mark}") + b"\x85R0}."
-
-
-def a_pickle_in_a_storage(mark: Path) -> bytes:
-    inner = io.BytesIO()
-    torch.save(Runs(os.system, f"touch {mark}"), inner)
-    return pickle.dumps(Runs(torch.storage._load_from_bytes, inner.getvalue()), protocol=2)
-
-
-def by_a_partial(mark: Path) -> bytes:
-    from functools import partial
-
-    return pickle.dumps(Runs(partial(os.system, f"touch {mark}")), protocol=2)
-
-
-RUNNABLE = [
-    shell,
-    shell_of_nt_style_module,
-    evaluation,
-    popen,
-    instance_opcode,
-    object_opcode,
-    stack_global,
-    inside_a_weight,
-    after_a_good_end,
-    a_pickle_in_a_storage,
-    by_a_partial,
-]
-
-
-def ran(mark: Path) -> bool:
-    """A child process may take a moment."""
-    for _ in range(1000):
-        if mark.exists():
-            return True
-        time.sleep(0.01)
-    return False
+from tests.models.hostile_pickles import CONFIG, RUNNABLE, Runs, archive, inside_the_fields, ran, text, touch
 
 
 @pytest.mark.parametrize("program", RUNNABLE, ids=lambda f: f.__name__)
@@ -171,9 +66,79 @@ def test_what_a_program_allows_itself_elsewhere_is_not_allowed_here(tmp_path: Pa
     assert not mark.exists()
 
 
-def touch(path: str) -> int:
-    Path(path).touch()
-    return 0
+@pytest.mark.parametrize("program", RUNNABLE, ids=lambda f: f.__name__)
+def test_the_look_through_the_names_is_a_guard_of_its_own(
+    program: Callable[[Path], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that runs everything takes the place of torch's."""
+    mark, load = tmp_path / "ran", torch.load
+    monkeypatch.setattr(torch, "load", lambda file, **kinds: load(file, **{**kinds, "weights_only": False}))
+    archive(tmp_path / "model.bin", program(mark))
+    with pytest.raises(UnsafeWeightsError, match="was not read"):
+        read_pickle(tmp_path / "model.bin")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["collections.OrderedDict.touch", "my.torch.Size", "torch.Size.touch"])
+def test_a_name_is_known_as_a_whole(name: str, tmp_path: Path) -> None:
+    mark, asked = tmp_path / "ran", "\n".join(name.rsplit(".", 1)).encode()
+    call = b"c" + asked + b"\n" + text(str(mark)) + b"\x85R"
+    archive(tmp_path / "model.bin", b"\x80\x02}" + text("a") + call + b"s.")
+    with torch.serialization.safe_globals([(touch, name)]):
+        torch.load(tmp_path / "model.bin", weights_only=True)
+        assert mark.exists()
+        mark.unlink()
+        with pytest.raises(UnsafeWeightsError, match=name):
+            read_pickle(tmp_path / "model.bin")
+    assert not mark.exists()
+
+
+def behind_a_bare_pickle(path: Path, bad: object) -> None:
+    """torch reads the front of this file, and readers of zip files its back."""
+    front = io.BytesIO()
+    torch.save(bad, front, _use_new_zipfile_serialization=False)
+    path.write_bytes(front.getvalue())
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("archive/data.pkl", pickle.dumps({}, protocol=2))
+        file.writestr("archive/version", "3\n")
+
+
+def in_a_second_root(path: Path, bad: object) -> None:
+    """Readers may differ in which root they take."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a/b/version", "3\n")
+        file.writestr("a/b/data.pkl", pickle.dumps(bad, protocol=2))
+        file.writestr("archive/data.pkl", pickle.dumps({}, protocol=2))
+
+
+def in_other_letters(path: Path, bad: object) -> None:
+    """torch finds entries by name in any case."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/version", "3\n")
+        file.writestr("archive/DATA.PKL", pickle.dumps(bad, protocol=2))
+        file.writestr("archive/data.pkl", pickle.dumps({}, protocol=2))
+
+
+def twice(path: Path, bad: object) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/version", "3\n")
+        for value in (bad, {}):
+            file.writestr("archive/data.pkl", pickle.dumps(value, protocol=2))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("way", [behind_a_bare_pickle, in_a_second_root, in_other_letters, twice])
+def test_what_is_looked_through_is_what_is_loaded(
+    way: Callable[[Path, object], None], tmp_path: Path
+) -> None:
+    mark, path = tmp_path / "ran", tmp_path / "pytorch_model.bin"
+    way(path, {"a": Runs(touch, str(mark))})
+    with (
+        torch.serialization.safe_globals([touch]),
+        pytest.raises(UnsafeWeightsError, match="was not read"),
+    ):
+        read_pickle(path)
+    assert not mark.exists()
 
 
 def test_reading_leaves_nothing_allowed_behind(tmp_path: Path) -> None:
@@ -183,9 +148,15 @@ def test_reading_leaves_nothing_allowed_behind(tmp_path: Path) -> None:
 
 
 def test_fields_are_data_and_never_attributes(tmp_path: Path) -> None:
-    fields = b"}(" + text("__class__") + text("x") + text("__setstate__") + text("y") + b"u"
-    archive(tmp_path / "model.bin", b"\x80\x02}" + text("a") + CONFIG + b")\x81" + fields + b"bs.")
-    assert read_pickle(tmp_path / "model.bin") == {"a": {"__class__": "x", "__setstate__": "y"}}
+    fields = {"__class__": "x", "__setstate__": "y", "fields": {}, "values": ["z"], "r": 4}
+    state = pickle.dumps(fields, protocol=2)[2:-1]
+    enum = b"cpeft.utils.peft_types\nTaskType\n" + text("CAUSAL_LM") + b"\x85R" + state + b"b"
+    program = b"\x80\x02}(" + text("a") + CONFIG + b")\x81" + state + b"b" + text("b") + enum + b"u."
+    archive(tmp_path / "model.bin", program)
+    assert read_pickle(tmp_path / "model.bin") == {"a": fields, "b": "CAUSAL_LM"}
+    stand_in = HypernetConfig()
+    stand_in.__setstate__(fields)
+    assert vars(stand_in) == {"values": (), "fields": fields}
 
 
 def test_fields_that_are_no_dictionary_are_refused(tmp_path: Path) -> None:
