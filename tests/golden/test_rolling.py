@@ -19,8 +19,8 @@ META = json.loads((FOLDER / "meta.json").read_text())
 W = META["window"]
 GOLDEN = load_file(FOLDER / "golden.safetensors")
 IDS = GOLDEN["input_ids"].tolist()
-KERNELS = ("reference", "sdpa", "segments", "flex")
-CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+KERNELS = ("reference", "sdpa", "segments", "cascade", "flex", "auto")
+CLOSE = {"atol": 1e-4, "rtol": 0}
 
 
 @pytest.fixture(scope="module")
