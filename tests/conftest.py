@@ -2,6 +2,7 @@
 
 import os
 
+import hypothesis
 import pytest
 
 for name, value in {
@@ -11,6 +12,9 @@ for name, value in {
     "TOKENIZERS_PARALLELISM": "false",
 }.items():
     os.environ.setdefault(name, value)
+
+hypothesis.settings.register_profile("the same in every run", derandomize=True)
+hypothesis.settings.load_profile("the same in every run")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

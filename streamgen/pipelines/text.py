@@ -26,6 +26,7 @@ from streamgen.pipelines.text_request import (
     settle_prompts,
 )
 from streamgen.pipelines.text_samples import Samples
+from streamgen.pipelines.text_turns import Turns
 from streamgen.sampling.tree_growth import check_widths
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
@@ -68,6 +69,7 @@ class TextPipeline:
         self.texts = texts
         self.chunk = chunk
         self.counters = TextCounters()
+        self._turns = Turns()
         arena = memory or Arena(device=str(model.device))
         staged = max(chunk, self._nodes)
         self.memory = TextMemory(model, arena, tokens, texts, staged, attention, page_size)
@@ -166,7 +168,7 @@ class TextPipeline:
             kind = Beams if request.beams > 1 else Samples
             waiting.append(kind(index, request, self.memory, spellers))
         drafter = Drafter(self.draft_memories, self.widths, self.drawn) if self.drafts else None
-        return Engine(self.memory, waiting, self.texts, self.chunk, self.counters, drafter)
+        return Engine(self.memory, waiting, self.texts, self.chunk, self.counters, self._turns, drafter)
 
     def weights_changed(self) -> None:
         """Say so after an adapter was applied or removed: what was remembered for later prompts is void."""

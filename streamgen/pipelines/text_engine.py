@@ -3,9 +3,11 @@
 The groups (a request with all of its samples or beams) come first, served first. A request waits until the
 pages for its prompt are free; while a group is parked in host memory, nobody new is admitted. When a step
 finds no pages, the group that came last is parked, all of it, and comes back when its pages are free again.
+A group that is alone in its stream makes room among the pipeline's other streams in the same way.
 A request that could not even be served alone was refused before. Shapes: B texts, n nodes, V vocabulary.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from streamgen.pipelines.text_memory import Past, TextMemory
 from streamgen.pipelines.text_parking import park, unpark
 from streamgen.pipelines.text_pass import Pass
 from streamgen.pipelines.text_samples import Proposal, Samples, Text
+from streamgen.pipelines.text_turns import Turns
 from streamgen.sampling.tree import TokenTree, padded
 
 Group = Samples | Beams
@@ -60,10 +63,14 @@ class Engine:
     most_texts: int
     chunk: int  # tokens of a prompt in one pass
     counters: TextCounters
+    turns: Turns
     drafter: Drafter | None = None
-    running: list[Group] = field(default_factory=list)  # in the order in which they came
-    parked: deque[_Parked] = field(default_factory=deque)
+    running: list[Group] = field(default_factory=list)  # unfinished, in the order in which they came
+    parked: list[_Parked] = field(default_factory=list)  # in the order in which they came
     _owed: bool = False  # a step that was put off for first tokens
+
+    def __post_init__(self) -> None:
+        self.turns.join(self)
 
     def __iter__(self) -> Iterator[TextChunk]:
         try:
@@ -82,6 +89,10 @@ class Engine:
 
         First tokens do not wait for the others' next ones; those follow in the next step at the latest.
         """
+        with self.turns.turn:
+            return self._step()
+
+    def _step(self) -> list[TextChunk]:
         self._resume()
         self._admit()
         groups = list(self.running)
@@ -90,7 +101,6 @@ class Engine:
         if self._owed or not begun:
             self._write()
         self._owed = begun and not self._owed
-        self.running = [group for group in self.running if group.pasts()]
         news = [chunk for group in groups for chunk in group.news]
         for group in groups:
             group.news = []
@@ -99,34 +109,36 @@ class Engine:
 
     def close(self) -> None:
         """Give back every page, whatever has happened."""
-        for group in [*self.running, *(one.group for one in self.parked)]:
-            group.close()
-        if self.drafter is not None:
-            self.drafter.close()
-        self.running, self.waiting = [], deque()
-        self.parked.clear()
+        with self.turns.turn:
+            for group in [*self.running, *(one.group for one in self.parked)]:
+                group.close()
+            if self.drafter is not None:
+                self.drafter.close()
+            self.running, self.waiting, self.parked = [], deque(), []
+
+    def give_way(self) -> bool:
+        """Leave the pages of the group that came last, all of them; False where none holds any."""
+        if not self.running:
+            return False
+        last = self.running.pop()
+        for text in last.texts:
+            self._forget(text)
+        insort(self.parked, _Parked(last, park(last.pasts())), key=lambda one: one.group.index)
+        self.counters.parked += 1
+        return True
 
     def _resume(self) -> None:
-        """Bring back who was parked first, as long as there is room, and a page to go on with."""
+        """Bring back who came first, as long as there is room, and a page to go on with."""
         while self.parked:
             first = self.parked[0]
             writing = [past for group in [*self.running, first.group] for past in group.pasts()]
             if self.running and not self.memory.spares(first.swapped, len(writing)):
                 return
+            while not self.memory.spares(first.swapped, 0) and self.turns.make_room(self):
+                pass
             unpark(self.memory, first.swapped)
-            self.parked.popleft()
-            self.running.append(first.group)
-            self.running.sort(key=lambda group: group.index)
+            insort(self.running, self.parked.pop(0).group, key=lambda group: group.index)
             self.counters.resumed += 1
-
-    def _park_last(self) -> None:
-        """Make room: the group that came last leaves its pages, all of them."""
-        last = self.running[-1]
-        for text in last.texts:
-            self._forget(text)
-        self.parked.append(_Parked(last, park(last.pasts())))
-        self.running.remove(last)
-        self.counters.parked += 1
 
     def _admit(self) -> None:
         """Let requests in, first come first served, while the pages for their prompts are free."""
@@ -180,6 +192,7 @@ class Engine:
                 self.memory.publish(past, prompt)
                 if past.length == len(prompt):
                     group.begin(answer.of(number))
+            self._let_go()
 
     def _write(self) -> None:
         """One step of every text: its last token, with what is proposed behind it."""
@@ -212,6 +225,11 @@ class Engine:
                 if text.finished:
                     self._forget(text)
             group.settle()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Groups that have ended make no room and get none, from the pass on that ended them."""
+        self.running = [group for group in self.running if group.pasts()]
 
     def _propose(self, texts: Sequence[Text], groups: Sequence[Group]) -> dict[Text, Proposal]:
         """A tree behind every text: its last token alone where nobody drafts."""
@@ -243,9 +261,9 @@ class Engine:
             try:
                 return self.memory.passing(pasts, tokens, trees, last), here
             except OutOfPagesError:
-                if len(self.running) == 1:
-                    raise  # a group that is alone was found to fit: another stream holds the pages
-                self._park_last()
+                moved = self.give_way() if len(self.running) > 1 else self.turns.make_room(self)
+                if not moved:
+                    raise  # a group that is alone was found to fit: somebody else holds pages
 
 
 def _piece(group: Group, tokens: int) -> list[Row]:

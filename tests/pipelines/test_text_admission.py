@@ -139,3 +139,42 @@ def test_samples_share_the_prompt_and_copy_one_page_each_at_most(samples: int) -
             now = pool.tally.copies
             most, copies = max(most, now - copies), now
         assert pool.tally.copies <= samples and most <= samples
+
+
+@pytest.mark.parametrize(
+    ("prompts", "most"),
+    [
+        ([(40, 22, 15, 40), (21, 33, 23, 10), (22, 28, 46, 29), (23,)], [8, 1, 2, 1]),
+        ([(50, 59), (39, 2, 11, 47, 31, 49), (9, 1, 56, 12), (33, 29, 24, 29)], [8, 2, 1, 1]),
+    ],
+)
+def test_a_request_that_ended_in_this_step_is_not_the_one_to_make_room(
+    prompts: list[tuple[int, ...]], most: list[int]
+) -> None:
+    draft = pipe_of("qwen2", 9).model
+    with pipe_of("llama", tokens=18, page_size=2, chunk=3, draft=draft, widths=(2, 1)) as pipe:
+        texts = collected(pipe.stream(prompts, max_tokens=most, ignore_stop=True))
+        assert [texts[number, 0] for number in range(len(prompts))] == [
+            generated(lms.stock("llama"), prompt, count, eos_token_id=None)[0]
+            for prompt, count in zip(prompts, most, strict=True)
+        ]
+        assert pipe.counters.parked > 0
+        quiet(pipe)
+
+
+@pytest.mark.parametrize("tokens", [32, 36, 44])
+def test_who_came_first_comes_back_first(tokens: int) -> None:
+    with pipe_of(tokens=tokens) as pipe:
+        engine = pipe.open(pipe.requests(RAGGED[:2] * 2, max_tokens=20, ignore_stop=True))
+        most = 0
+        while engine.busy:
+            engine.step()
+            running, parked = (
+                [group.index for group in engine.running],
+                [one.group.index for one in engine.parked],
+            )
+            assert running == sorted(running) and parked == sorted(parked)
+            assert not running or not parked or running[-1] < parked[0]
+            most = max(most, len(parked))
+        assert most > 1
+        quiet(pipe)
