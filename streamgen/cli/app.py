@@ -1,29 +1,14 @@
 """The commands of `streamgen`; each one imports what it needs when it runs, so that --help is quick."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from streamgen import __version__
 from streamgen.cli import ask, bench, demo, image, kernels, models, plan, text, video, world
-from streamgen.cli.say import let_go_of_stdout
-
-
-class QuietGroup(TyperGroup):
-    """A reader who has seen enough closes the pipe: that is the end, not an error."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            let_go_of_stdout()
-            return 0
-
 
 app = typer.Typer(
     name="streamgen",
-    cls=QuietGroup,
     help="Video that streams from stock models. Frames and JSON go to stdout, everything else to stderr.",
     no_args_is_help=True,
     add_completion=False,

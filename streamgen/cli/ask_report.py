@@ -14,6 +14,7 @@ from streamgen import __version__
 from streamgen.cli.ask_request import AskWish
 from streamgen.cli.ask_times import Asking, clock
 from streamgen.cli.say import say
+from streamgen.cli.streams import typed_at
 from streamgen.frames import Reader
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Report:
     def __init__(self, wish: AskWish, stdout: BinaryIO, lines: TextIO | None, reader: Reader) -> None:
         self._wish, self._stdout, self._lines, self._reader = wish, stdout, lines, reader
         self._began = time.perf_counter()
-        shown = sys.stderr.isatty() and not wish.asked.quiet and not (wish.typed and sys.stdin.isatty())
+        shown = sys.stderr.isatty() and not wish.asked.quiet and not (wish.typed and typed_at())
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.fields[words]}"),

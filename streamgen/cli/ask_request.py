@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from streamgen.cli import backend
 from streamgen.cli.ask_times import Asking, clock, parse_time, schedule
 from streamgen.cli.request import parse_device, parse_dtype
+from streamgen.cli.streams import standard_input
+from streamgen.cli.words import utf8
 from streamgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,11 +104,13 @@ def _words(asked: AskAsked) -> tuple[str, list[str], bool]:
         )
     source = words.pop(0) if asked.source is None else asked.source
     typed = not words or PIPE in words
-    questions = [" ".join(word.split()) for word in words if word != PIPE]
+    questions = [" ".join(utf8(word, "A question").split()) for word in words if word != PIPE]
     if not all(questions):
         raise UsageError("A question is empty; say what you want to know.")
     if source == PIPE and typed:
         raise UsageError("Standard input carries the video, so questions have to be given in words.")
+    if source == PIPE or typed:
+        standard_input()
     return source, questions, typed
 
 

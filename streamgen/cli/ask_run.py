@@ -1,7 +1,6 @@
 """Watch what was asked for and answer, or say what that would take."""
 
 import json
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,6 +14,7 @@ from streamgen.cli.ask_times import Asking, clock
 from streamgen.cli.ask_turns import Plan, turns
 from streamgen.cli.output import reserved_stdout
 from streamgen.cli.say import say
+from streamgen.cli.streams import typed_at
 from streamgen.errors import UsageError
 from streamgen.frames import Reader, read
 
@@ -66,7 +66,7 @@ def answer(wish: AskWish) -> int:
             if not wish.asked.quiet:
                 say(_headline(wish, reader))
             typed = LiveQuestions() if wish.typed else None
-            plan = Plan(wish.plan, reader.live, sys.stdin.isatty() if wish.typed else False)
+            plan = Plan(wish.plan, reader.live, wish.typed and typed_at())
             with session:
                 for turn in turns(session, reader, plan, typed):
                     if isinstance(turn, Asking):

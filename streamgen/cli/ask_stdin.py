@@ -8,6 +8,7 @@ import threading
 from collections import deque
 
 from streamgen.cli.ask_times import Asking, parse_time
+from streamgen.cli.words import utf8
 from streamgen.errors import UsageError
 
 _LOOK = 0.1  # seconds between two looks at whether anybody still listens
@@ -26,7 +27,10 @@ def read_question(line: str) -> Asking:
     if asked.keys() - {"question", "at"} or not str(asked.get("question", "")).strip():
         raise UsageError(f"{words!r} is not understood; a line has a question, and may have at.")
     at = asked.get("at")
-    return Asking(str(asked["question"]).strip(), None if at is None else parse_time(str(at), '"at"'))
+    return Asking(
+        utf8(str(asked["question"]).strip(), "A question on standard input"),
+        None if at is None else parse_time(str(at), '"at"'),
+    )
 
 
 class LiveQuestions:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamgen.cli.facts import refuse_broken
 from streamgen.errors import UsageError
 
 LONGEST = 300  # characters of a refusal; some of them print lists
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 
 def folder_of(model: str) -> Path:
-    """The folder of a model; nothing is downloaded for it."""
+    """The folder of a model, with files that can be read; nothing is downloaded for it."""
     from streamgen.models.registry import resolve
 
-    return resolve(model)
+    folder = resolve(model)
+    refuse_broken(folder)
+    return folder
 
 
 def settings_of(folder: Path) -> "VideoSettings":
@@ -79,6 +82,19 @@ def chunks(request: "Request") -> Iterator["Chunk"]:
 @contextmanager
 def refusals(attention: str) -> Iterator[None]:
     """What is refused before the first chunk is a wrong argument: a value, or a kernel that was named."""
+    try:
+        with kernel_named(attention):
+            yield
+    except UsageError:
+        raise
+    except ValueError as error:
+        words = str(error)
+        raise UsageError(words if len(words) < LONGEST else f"{words[:LONGEST]}...") from error
+
+
+@contextmanager
+def kernel_named(attention: str) -> Iterator[None]:
+    """A kernel that was named and cannot serve is a wrong argument, whenever that turns out."""
     from streamgen.attention.contract import KernelError
 
     try:
@@ -87,11 +103,6 @@ def refusals(attention: str) -> Iterator[None]:
         if attention == "auto":
             raise
         raise UsageError(str(error)) from error
-    except UsageError:
-        raise
-    except ValueError as error:
-        words = str(error)
-        raise UsageError(words if len(words) < LONGEST else f"{words[:LONGEST]}...") from error
 
 
 def dtype_of(request: "Request") -> "torch.dtype":

@@ -210,7 +210,8 @@ def _run(program: str, as_json: bool, **options: object) -> None:
     from streamgen.cli import backend
 
     backend.quieten_libraries()
-    import_module(f"streamgen_apps.bench.{program}").run(json_output=as_json, **options)
+    with backend.kernel_named(str(options.get("attention", "auto"))):
+        import_module(f"streamgen_apps.bench.{program}").run(json_output=as_json, **options)
 
 
 def _folder(model: str) -> str:

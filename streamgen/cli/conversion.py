@@ -1,9 +1,9 @@
 """Published weights into stock parts."""
 
-import json
 from pathlib import Path
 
 from streamgen.cli.backend import quieten_libraries
+from streamgen.cli.facts import facts_of
 from streamgen.errors import UsageError
 from streamgen.models.checkpoint import read_weights
 from streamgen.models.gqa_folder import convert_folder
@@ -22,7 +22,7 @@ def is_language_model(source: Path) -> bool:
     config = source / "config.json"
     if not config.is_file():
         return False
-    names = json.loads(config.read_text(encoding="utf-8")).get("architectures") or ()
+    names = facts_of(config).get("architectures") or ()
     return any(name.endswith("ForCausalLM") for name in names)
 
 

@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from streamgen.cli.app import app
 from streamgen.cli.say import let_go_of_stdout, say
+from streamgen.cli.streams import settle_streams
 from streamgen.errors import StreamgenError, StreamgenWarning, UsageError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -29,7 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; nothing but SystemExit's code leaves here."""
     warnings.showwarning = _show_warning
     try:
-        outcome = get_command(app).main(list(arguments), prog_name="streamgen", standalone_mode=False)
+        settle_streams()
+        outcome = _invoked(arguments)
         sys.stdout.flush()
         return outcome if isinstance(outcome, int) else DONE
     except BrokenPipeError:
@@ -39,7 +41,8 @@ def run(arguments: Sequence[str]) -> int:
         say("interrupted.")
         return INTERRUPTED
     except (CommandLineError, UsageError) as error:
-        say(_sentence(error))
+        if str(error):  # a command without arguments has shown its help
+            say(_sentence(error))
         return WRONG
     except (
         Exception
@@ -48,6 +51,16 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         say(_sentence(error) if isinstance(error, StreamgenError) else _unexpected(error))
         return FAILED
+
+
+def _invoked(arguments: Sequence[str]) -> object:
+    """The command's own answer; typer's main() would make exit codes of Ctrl-C and of readers that left."""
+    command = get_command(app)
+    try:
+        with command.make_context("streamgen", list(arguments)) as context:
+            return command.invoke(context)
+    except typer.Exit as leave:
+        return leave.exit_code
 
 
 def _sentence(error: Exception) -> str:

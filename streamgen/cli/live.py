@@ -9,6 +9,7 @@ import tty
 from types import TracebackType
 from typing import Self
 
+from streamgen.errors import UsageError
 from streamgen.pipelines.control import HeldKeys, feed_characters, read_lines
 from streamgen.pipelines.world_keys import Actions
 from streamgen.pipelines.world_settings import ActionSettings
@@ -73,5 +74,7 @@ class LiveKeys:
         read_lines(self._keys, sys.stdin.buffer, self._end)
 
     def _end(self, error: Exception | None) -> None:
+        if isinstance(error, UnicodeDecodeError):
+            error = UsageError("A line of actions on standard input is not UTF-8 text.")
         self._error = error
         self._source_ended = True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamgen.cli.facts import refuse_broken
 from streamgen.errors import StreamgenError, UsageError
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def convert(
         raise UsageError(f"There is no part {part!r} to convert; choose transformer, vae or text_encoder.")
     if not source.exists():
         raise UsageError(f"There is nothing at {source} to convert.")
+    refuse_broken(source)
     place = target if gqa is not None else target / (part or "transformer")
     if place.exists() and not overwrite:
         raise UsageError(f"{place} is there already; -y replaces it.")

@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 
 import typer
 
+from streamgen.cli.streams import typed_at
 from streamgen.errors import UsageError
 from streamgen.frames.formats import Format, format_of
 
@@ -69,7 +70,7 @@ def _check_existing(path: Path, overwrite: bool, keep: bool) -> None:
     device = not path.is_file() and not path.is_dir()  # /dev/null, a named pipe
     if overwrite or device or (path.is_dir() and not any(path.iterdir())):
         return
-    if not keep and sys.stdin.isatty() and sys.stderr.isatty():
+    if not keep and typed_at() and sys.stderr.isatty():
         if typer.confirm(f"{path} is there already. Replace it?", err=True):
             return
         keep = True

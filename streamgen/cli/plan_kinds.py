@@ -1,6 +1,5 @@
 """Plans of every kind of model: what the real pipelines would allocate, without allocating it."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from streamgen.cli import backend
+from streamgen.cli.facts import facts_of
 from streamgen.cli.plan import PlanAsked
 from streamgen.cli.request import parse_dtype
 from streamgen.errors import UsageError
@@ -71,7 +71,7 @@ def planner_of(asked: PlanAsked) -> Planner:
 def kind_of(folder: Path) -> str:
     """Which pipeline a checkpoint is for."""
     if (folder / "streamgen.json").is_file():
-        kind = str(json.loads((folder / "streamgen.json").read_text(encoding="utf-8")).get("pipeline"))
+        kind = str(facts_of(folder / "streamgen.json").get("pipeline"))
         if kind not in FOREIGN:
             raise UsageError(
                 f"{folder} is for the pipeline {kind!r}; plans are made for {', '.join(FOREIGN)}."
@@ -80,8 +80,7 @@ def kind_of(folder: Path) -> str:
     if folder.name == "config.json":
         return "text"
     if (folder / "config.json").is_file():
-        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return "videoqa" if "vision_config" in facts else "text"
+        return "videoqa" if "vision_config" in facts_of(folder / "config.json") else "text"
     if folder.is_file() or list(folder.glob("var*")):
         return "image"
     raise UsageError(f"{folder} is no checkpoint; give a folder with a streamgen.json or a config.json.")

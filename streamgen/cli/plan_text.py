@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from accelerate import init_empty_weights
 
+from streamgen.cli.facts import require_language_model
 from streamgen.cli.plan import PlanAsked
 from streamgen.errors import UsageError
 from streamgen.models.gqa import refuse_heads
@@ -92,14 +93,9 @@ class TextWish:
 def _hollow(folder: Path, dtype: torch.dtype, gqa: int | None) -> Any:
     """The stock model on the meta device, with as many key heads as asked."""
     from transformers import AutoConfig, AutoModelForCausalLM
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+    require_language_model(str(folder), folder)
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise UsageError(
-            f"{folder} holds a {config.model_type}, which is no plain language model; plans are made for "
-            "those, and for the video, world and image checkpoints of streamgen."
-        )
     if gqa is not None:
         text = config.get_text_config(decoder=True)
         refuse_heads(getattr(text, "num_key_value_heads", None), gqa, config.model_type)

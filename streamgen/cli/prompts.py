@@ -2,39 +2,20 @@
 
 import math
 import re
-import sys
-from pathlib import Path
 
+from streamgen.cli.words import read_words, refuse_blank, utf8
 from streamgen.errors import UsageError
 
 _AT = re.compile(r"(?P<seconds>\d+(?:\.\d+)?)s?:(?P<text>.+)", re.DOTALL)
 
 
 def read_prompt(asked: str | None) -> str:
-    """The prompt itself: words as given, `-` for standard input, `@FILE` for a file."""
+    """The prompt itself, on one line: words as given, `-` for standard input, `@FILE` for a file."""
     if asked is None:
         raise UsageError("A prompt is missing; give it in quotes, as - to read standard input, or as @FILE.")
-    text = _text(asked)
-    if not text.strip():
-        where = {"-": "from standard input"}.get(
-            asked, f"in {asked[1:]}" if asked.startswith("@") else "given"
-        )
-        raise UsageError(f"The prompt {where} is empty; say what the video shows.")
-    return " ".join(text.split())
-
-
-def _text(asked: str) -> str:
-    if asked == "-":
-        return sys.stdin.read()
-    if not asked.startswith("@"):
-        return asked
-    path = Path(asked[1:])
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"The prompt file {path} is not UTF-8 text.") from error
-    except OSError as error:
-        raise UsageError(f"The prompt file {path} cannot be read: {error.strerror}.") from error
+    words = read_words(asked)
+    refuse_blank(words, asked)
+    return " ".join(words.split())
 
 
 def read_schedule(asked: list[str], seconds: float | None) -> dict[float, str]:
@@ -51,7 +32,7 @@ def read_schedule(asked: list[str], seconds: float | None) -> dict[float, str]:
 
 
 def _entry(entry: str) -> tuple[float, str]:
-    match = _AT.fullmatch(entry.strip())
+    match = _AT.fullmatch(utf8(entry, "The prompt of --prompt-at").strip())
     text = " ".join(match["text"].strip().strip("\"'").split()) if match else ""
     if not match or not text:
         raise UsageError(

@@ -4,6 +4,7 @@ import math
 import os
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 4.0
 DTYPES = {"fp32": "float32", "float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
-_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-_SIZE = re.compile(r"(\d+)[xX](\d+)")
+_NUMBER = r"[0-9]{1,18}"
+_DEVICE = re.compile(rf"cpu|mps|cuda(:{_NUMBER})?")
+_SIZE = re.compile(rf"({_NUMBER})[xX]({_NUMBER})")
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,12 @@ def parse_size(asked: str | None) -> tuple[int, int] | None:
     if not width or not height:
         raise UsageError(f"--size {asked!r} is not WIDTHxHEIGHT in pixels, such as 64x64.")
     return width, height
+
+
+def whole_numbers(asked: Sequence[str]) -> tuple[int, ...] | None:
+    """`["3", " 2"]` -> (3, 2); None where anything else is among them."""
+    parts = [part.strip() for part in asked]
+    return tuple(map(int, parts)) if all(re.fullmatch(_NUMBER, part) for part in parts) else None
 
 
 def parse_dtype(asked: str | None) -> str | None:

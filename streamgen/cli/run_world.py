@@ -165,6 +165,7 @@ def _record(place: Place, chunks: Iterator["Chunk"], facts: dict[str, Any]) -> i
         reserved_stdout() as stdout,
         _lines(place.stats) as lines,
         StreamProgress(meter, place.quiet) as progress,
+        backend.kernel_named(place.attention),
     ):
         first = next(chunks, None)
         if first is None:

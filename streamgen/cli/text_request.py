@@ -2,16 +2,13 @@
 
 import re
 import secrets
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamgen.cli import backend
-from streamgen.cli.prompts import read_prompt
-from streamgen.cli.request import parse_device, parse_dtype
+from streamgen.cli.request import parse_device, parse_dtype, whole_numbers
+from streamgen.cli.words import STDIN, is_typed, read_source, read_words, refuse_blank
 from streamgen.errors import UsageError
-
-STDIN = "-"
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,9 @@ def settle(asked: TextAsked) -> TextWish:
         raise UsageError("--drawn says how a draft proposes, and there is none; give --draft MODEL too.")
     if asked.seed is not None and not 0 <= asked.seed < 2**63:
         raise UsageError(f"--seed {asked.seed} is out of range; it is a whole number from 0 on.")
-    numbers = [part.strip() for part in asked.widths.split(",")]
-    if not all(part.isdigit() for part in numbers):
+    _check_texts(asked)
+    widths = whole_numbers(asked.widths.split(","))
+    if widths is None:
         raise UsageError(f"--widths {asked.widths} is no list of whole numbers such as 3,2,1.")
     dtype, device = parse_dtype(asked.dtype), parse_device(asked.device)
     folder = backend.folder_of(asked.model)
@@ -86,7 +84,7 @@ def settle(asked: TextAsked) -> TextWish:
     return TextWish(
         asked=asked,
         prompts=tuple(_numbers(prompt) if asked.ids else prompt for prompt in words),
-        widths=tuple(map(int, numbers)),
+        widths=widths,
         seed=secrets.randbelow(2**32) if asked.seed is None else asked.seed,
         folder=folder,
         drafts=drafts,
@@ -97,25 +95,15 @@ def settle(asked: TextAsked) -> TextWish:
 
 def _whole(prompt: str) -> str:
     """Words as they are typed; a file or standard input without its last line break."""
-    if prompt != STDIN and not prompt.startswith("@"):
-        return prompt
-    if prompt == STDIN:
-        return sys.stdin.read().removesuffix("\n")
-    read_prompt(prompt)  # refuses what is not there, not UTF-8, or empty
-    return Path(prompt[1:]).read_text(encoding="utf-8").removesuffix("\n")
+    words = read_words(prompt)
+    if is_typed(prompt):
+        return words
+    refuse_blank(words, prompt)
+    return words.removesuffix("\n")
 
 
 def _lines(source: str) -> list[str]:
-    if source == STDIN:
-        text = sys.stdin.read()
-    else:
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"The prompts in {source} are not UTF-8 text.") from error
-        except OSError as error:
-            raise UsageError(f"The prompts in {source} cannot be read: {error.strerror}.") from error
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in read_source(source, "prompt").split("\n") if line.strip()]
     if not lines:
         where = "standard input" if source == STDIN else source
         raise UsageError(f"There is no prompt in {where}; write one a line.")
@@ -123,7 +111,17 @@ def _lines(source: str) -> list[str]:
 
 
 def _numbers(prompt: str) -> tuple[int, ...]:
-    parts = [part for part in re.split(r"[,\s]+", prompt.strip()) if part]
-    if not parts or not all(part.isdigit() for part in parts):
+    numbers = whole_numbers(re.findall(r"[^,\s]+", prompt))
+    if not numbers:
         raise UsageError(f"{prompt!r} is no list of token numbers such as 5,17,2.")
-    return tuple(map(int, parts))
+    return numbers
+
+
+def _check_texts(asked: TextAsked) -> None:
+    for name in ("samples", "beams"):
+        count = getattr(asked, name)
+        if count > asked.texts:
+            raise UsageError(
+                f"--{name} {count} is more than the {asked.texts} that are written at once; give fewer, or "
+                f"--texts {count}."
+            )

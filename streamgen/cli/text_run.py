@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from streamgen.cli import backend
+from streamgen.cli.facts import require_language_model
 from streamgen.cli.output import reserved_stdout
 from streamgen.cli.say import say
 from streamgen.cli.text_request import TextWish
@@ -22,6 +23,8 @@ def dry(wish: TextWish) -> int:
     """Print the settled wish and its memory as JSON."""
     with reserved_stdout(), load(wish) as pipe:
         requests = asked_of(pipe, wish)
+        with backend.kernel_named(wish.asked.attention):
+            list(pipe.stream(requests[0].prompt[:1], max_tokens=1))  # a kernel tells only then
         memories = (pipe.memory, *pipe.draft_memories)
         cache = sum(group.pool.lease.nbytes for memory in memories for group in memory.groups)
         models = (pipe.model, *pipe.drafts)
@@ -44,7 +47,8 @@ def dry(wish: TextWish) -> int:
 def write(wish: TextWish) -> int:
     """One text as it comes; several whole, in the order in which they end; or all of it as JSON lines."""
     began = time.perf_counter()
-    with reserved_stdout() as stdout, load(wish) as pipe:
+    kernel = backend.kernel_named(wish.asked.attention)
+    with reserved_stdout() as stdout, load(wish) as pipe, kernel:
         chunks = iter(pipe.open(asked_of(pipe, wish)))
         loaded, tokens = time.perf_counter(), 0
         for chunk in told(wish, chunks, stdout):
@@ -61,6 +65,8 @@ def load(wish: TextWish) -> "TextPipeline":
     from streamgen.pipelines.text import TextPipeline
 
     asked = wish.asked
+    for name, folder in zip((asked.model, *asked.drafts), (wish.folder, *wish.drafts), strict=True):
+        require_language_model(name, folder)
     with backend.refusals(asked.attention):
         return TextPipeline.from_pretrained(
             wish.folder,

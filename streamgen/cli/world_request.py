@@ -11,6 +11,7 @@ from streamgen.cli import backend
 from streamgen.cli.output import Output, check_writable, choose_output
 from streamgen.cli.prompts import read_prompt, read_schedule
 from streamgen.cli.request import parse_device, parse_dtype, parse_size
+from streamgen.cli.streams import standard_input
 from streamgen.errors import UsageError
 from streamgen.runtime.pacing import POLICIES, Policy
 
@@ -105,6 +106,8 @@ def resolve(asked: Asked) -> WorldWish:
     live = asked.actions == LIVE
     if live and asked.prompt == "-":
         raise UsageError("--prompt - and --actions - both read standard input; give one of them in words.")
+    if live:
+        standard_input()
     prompt = read_prompt(asked.prompt)
     Switch.of(prompt, asked.switch, asked.over, True)  # type: ignore[arg-type]
     track = None if live else _track(asked.actions)

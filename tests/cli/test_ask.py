@@ -125,7 +125,13 @@ def test_questions_that_are_piped_in_wait_for_their_time_or_the_end(
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"), [("", "No question came"), ('{"ask": 1}\n', "is not understood"), ("{\n", "no JSON")]
+    ("lines", "words"),
+    [
+        ("", "No question came"),
+        ('{"ask": 1}\n', "is not understood"),
+        ("{\n", "no JSON"),
+        ('{"question": "\\ud800"}\n', "is not UTF-8 text"),
+    ],
 )
 def test_lines_that_are_no_question_are_one_sentence(
     lines: str, words: str, command: Command, model: str, clip: str, monkeypatch: pytest.MonkeyPatch

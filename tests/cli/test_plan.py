@@ -277,7 +277,10 @@ def test_wrong_wishes_are_one_sentence(command: Command, folders: dict[str, Path
         ((str(folders["qwen3"]), "--sequences", "0"), "--sequences 0 is out of range"),
         ((str(folders["qwen3"]), "--gqa", "3"), "choose one of 1, 2, 4"),
         ((str(folders["qwen3"]), "--memory", "much"), "'much' is not a size"),
-        (("seeing/config.json",), "holds a llava_onevision, which is no plain language model"),
+        (
+            ("seeing/config.json",),
+            "no plain language model: the model_type of its config.json is llava_onevision",
+        ),
         (("other",), "is for the pipeline 'songs'"),
         (("empty",), "is no checkpoint"),
         (("nothing-of-this-name",), "neither a folder nor a known checkpoint"),

@@ -1,6 +1,7 @@
 """`streamgen text`: texts and JSON lines on stdout, everything else on stderr, and what is refused."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,26 @@ def test_a_dry_run_says_what_it_would_take(command: Command, model: str) -> None
     assert told["memory_bytes"]["cache"] == 160 * 3 * 2 * 2 * 8 * 4
 
 
+def prompts_of(command: Command, *arguments: str) -> list[int]:
+    """Tokens of each prompt."""
+    done = command("text", *arguments, "--ids", "-n", "2", "--dry-run")
+    assert done.code == 0, done.said
+    return json.loads(done.out)["prompts"]
+
+
+def test_a_pipe_that_is_named_as_a_file_is_read_once(command: Command, model: str) -> None:
+    read, write = os.pipe()
+    os.write(write, b"5,17,2\n")
+    os.close(write)
+    assert prompts_of(command, f"@/dev/fd/{read}", "-m", model) == [3]
+    os.close(read)
+
+
+def test_a_line_ends_at_a_line_feed_only(command: Command, model: str, tmp_path: Path) -> None:
+    (tmp_path / "prompts").write_bytes("5\x0c17\u20282\r3\r\n\r\n7\x1c8\n".encode())
+    assert prompts_of(command, "--lines", "prompts", "-m", model) == [4, 2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -76,6 +97,19 @@ def test_a_dry_run_says_what_it_would_take(command: Command, model: str) -> None
         (("--lines", "nowhere", "--ids"), "nowhere"),
         (("5", "--ids", "--tokens", "32"), "may need"),
         (("5", "--ids", "--attention", "fast"), "no kernel 'fast'"),
+        (
+            ("5", "--ids", "--device", "cpu", "--attention", "flash"),
+            "The kernel 'flash' was asked for and cannot serve",
+        ),
+        (
+            ("5", "--ids", "--device", "cpu", "--attention", "flash", "--dry-run"),
+            "The kernel 'flash' was asked for",
+        ),
+        (("5,²", "--ids"), "no list of token numbers"),
+        (("9" * 5000, "--ids"), "no list of token numbers"),
+        (("5", "--ids", "--widths", "3,²"), "--widths 3,²"),
+        (("5", "--ids", "--samples", "17", "-t", "1"), "--samples 17 is more than the 16"),
+        (("5", "--ids", "--beams", "3", "--texts", "2"), "give fewer, or --texts 3"),
     ],
 )
 def test_a_wrong_wish_is_one_sentence_and_exit_code_two(

@@ -95,6 +95,23 @@ def test_a_live_line_that_is_not_understood_ends_the_run_with_a_sentence(
     assert done.code == 2 and "There is no key 'KeyFly'" in done.said
 
 
+def test_a_live_line_of_other_bytes_ends_the_run_with_a_sentence(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xe9\n")))
+    done = command("world", "-m", str(folder), "-p", "a hero walks", "--actions", "-", "-o", "x.mp4")
+    assert (done.code, done.said) == (
+        2,
+        "streamgen: A line of actions on standard input is not UTF-8 text.\n",
+    )
+
+
+def test_a_named_kernel_that_cannot_serve_is_a_wrong_argument(command: Command, folder: Path) -> None:
+    asked = ["world", "-m", str(folder), "-p", "a hero walks", "--chunks", "1", "-o", "x.mp4"]
+    done = command(*asked, "--attention", "triton", "--device", "cpu")
+    assert done.code == 2 and "The kernel 'triton' was asked for and cannot serve" in done.said
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
