@@ -149,7 +149,7 @@ def _sharing(about: dict[str, object], shared: Sequence[Saved]) -> list[str]:
     )
     for row in shared:
         lines.append(
-            f"{row.kind:16}{row.saved:8.1%}{row.fill:8.1%}{row.most_copies:8.2f}"
+            f"{row.kind:16}{row.saved:8.1%}{row.fill:8.1%}{row.most_copies:8}"
             f"{format_bytes(row.peak_bytes):>12}{format_bytes(row.unshared_peak_bytes):>12}"
             f"{row.prompt_tokens_saved:14.1%}"
         )

@@ -5,7 +5,9 @@ every text would need for itself, averaged over the steps. The model is tiny and
 """
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from streamgen.kv.draft import Draft
+from streamgen.kv.pages import Holder
+from streamgen.kv.pool import PagePool
 from streamgen.models.lm import LanguageModel
 from streamgen.pipelines.text import TextPipeline
 from streamgen.pipelines.text_request import TextSampling
@@ -56,7 +61,7 @@ class Saved:
     peak_bytes: int
     unshared_peak_bytes: int  # of the same step's texts, each with pages of its own
     fill: float  # tokens stored of slots in use, mean over steps
-    most_copies: float  # pages copied in one step for each text, the most
+    most_copies: int  # pages that one text copied in one step, the most of all texts and steps
     prompt_tokens_saved: float  # share of prompt tokens that need not be computed
 
 
@@ -75,6 +80,23 @@ def tiny_model() -> LanguageModel:
     return LanguageModel(LlamaForCausalLM(config).eval().requires_grad_(False))
 
 
+@contextmanager
+def copying(pool: PagePool) -> Iterator[Counter[Holder]]:
+    """Pages copied for each text, by its table; whoever reads it clears it."""
+    copies: Counter[Holder] = Counter()
+    duplicate = pool.duplicate
+
+    def counted(pages: Sequence[int], holder: Holder) -> list[int]:
+        copies[holder.table if isinstance(holder, Draft) else holder] += len(pages)
+        return duplicate(pages, holder)
+
+    pool.duplicate = counted  # type: ignore[method-assign]
+    try:
+        yield copies
+    finally:
+        del pool.duplicate
+
+
 def measure(kind: str, trace: Trace, page_size: int, prefix: int = 0, **wish: Any) -> Saved:
     """Run the whole trace and look at the pool after every step."""
     options = {"tokens": 65536, "texts": 48, "chunk": 512, "page_size": page_size, "attention": "sdpa"}
@@ -84,30 +106,23 @@ def measure(kind: str, trace: Trace, page_size: int, prefix: int = 0, **wish: An
         )
         pool = pipe.memory.groups[0].pool
         engine = pipe.open(requests)
-        shares, fills, copies, peak, alone_peak, before = [], [], [], 0, 0, 0
-        while engine.busy:
-            texts = len(pool.caches)
-            engine.step()
-            counters = pool.counters()
-            alone = sum(-(-cache.tokens // page_size) for cache in pool.caches)
-            if alone:
-                shares.append(1 - counters.used / alone)
-                fills.append(counters.fill)
-                copies.append((counters.copies - before) / max(texts, len(pool.caches)))
-            before = counters.copies
-            peak, alone_peak = max(peak, counters.used), max(alone_peak, alone)
+        shares, fills, most, peak, alone_peak = [], [], 0, 0, 0
+        with copying(pool) as copies:
+            while engine.busy:
+                copies.clear()
+                engine.step()
+                counters = pool.counters()
+                alone = sum(-(-cache.tokens // page_size) for cache in pool.caches)
+                if alone:
+                    shares.append(1 - counters.used / alone)
+                    fills.append(counters.fill)
+                most = max(most, *copies.values(), 0)
+                peak, alone_peak = max(peak, counters.used), max(alone_peak, alone)
         page_bytes = pool.geometry.page_bytes
         asked = pipe.counters.prompt_tokens + pipe.counters.shared_tokens
         found = pipe.counters.shared_tokens / asked
     return Saved(
-        kind,
-        page_size,
-        mean(shares),
-        peak * page_bytes,
-        alone_peak * page_bytes,
-        mean(fills),
-        max(copies),
-        found,
+        kind, page_size, mean(shares), peak * page_bytes, alone_peak * page_bytes, mean(fills), most, found
     )
 
 
