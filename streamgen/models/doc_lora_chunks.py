@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streamgen.asked import whole
 from streamgen.errors import UsageError
 
 
@@ -46,6 +47,10 @@ def published_affixes(base: str) -> Affixes:
 
 def document_ids(tokenizer: Any, text: str, affixes: Affixes) -> list[int]:
     """A document as its tokens between the affixes."""
+    if not isinstance(text, str):
+        raise UsageError(
+            f"A document is a text, not of type {type(text).__name__}; ids have internalize_ids()."
+        )
     ids = tokenizer(text.strip(), add_special_tokens=False)["input_ids"]
     if not ids:
         raise UsageError("The document is empty; give one with at least a word in it.")
@@ -54,12 +59,13 @@ def document_ids(tokenizer: Any, text: str, affixes: Affixes) -> list[int]:
 
 def split(ids: Sequence[int], affixes: Affixes, chunk_tokens: int | None) -> list[list[int]]:
     """Equal parts of at most `chunk_tokens` tokens, then the affixes that each of them lacks."""
-    if chunk_tokens is None or (0 < len(ids) <= chunk_tokens):
+    if not ids:
+        raise UsageError("The document has no tokens; give at least one.")
+    if chunk_tokens is None:
         return [list(ids)]
-    if chunk_tokens < 1 or not ids:
-        raise UsageError(
-            f"{len(ids)} tokens cannot be cut into chunks of {chunk_tokens}; give at least 1 of each."
-        )
+    chunk_tokens = whole("chunk_tokens", chunk_tokens, "cuts no document")
+    if len(ids) <= chunk_tokens:
+        return [list(ids)]
     count = -(-len(ids) // chunk_tokens)
     size = -(-len(ids) // count)
     parts = [list(ids[start : start + size]) for start in range(0, len(ids), size)]

@@ -19,6 +19,8 @@ from streamgen.models.doc_lora_adapter import Adapter
 from streamgen.models.doc_lora_chunks import Affixes, document_ids, split
 from streamgen.models.doc_lora_encoder import features
 from streamgen.models.doc_lora_loading import Loaded, affixes_of
+from streamgen.models.rope import reach_of
+from streamgen.models.token_ids import token_ids
 
 Read = Callable[[Sequence[int]], list[Tensor]]  # a chunk -> what goes into each layer, [1, S, D]
 
@@ -27,6 +29,10 @@ class DocToLora:
     """A stock causal model and a hypernetwork; the document is read by the layers of the model itself."""
 
     def __init__(self, model: Any, loaded: Loaded, affixes: Affixes | None = None) -> None:
+        if not isinstance(loaded, Loaded):
+            raise UsageError(
+                f"A {type(loaded).__name__} is no hypernetwork; give what load_doc_lora(path) returns."
+            )
         config = loaded.network.config
         decoder = model.get_decoder()
         layers, width = len(decoder.layers), decoder.get_input_embeddings().weight.shape[1]
@@ -61,12 +67,12 @@ class DocToLora:
         after the other, so memory is that of one. `scalers`, one a chunk, and `bias` weigh them in the sum.
         `read` reads a chunk where the model does not attend by itself, because it streams.
         """
-        chunks = split(ids, self.affixes, chunk_tokens)
-        longest, most = max(map(len, chunks)), self.model.config.max_position_embeddings
-        if longest > most:
+        chunks = split(token_ids(ids, self.model.config.vocab_size), self.affixes, chunk_tokens)
+        longest, reach = max(map(len, chunks)), reach_of(self.model.config, type(self.model).__name__)
+        if longest > reach.tokens:
             raise UsageError(
-                f"{longest} tokens of a document would be read at once and the model was made for {most}; "
-                f"give chunk_tokens, at most {most} with what stands around a document."
+                f"{longest} tokens of a document would be read at once and {reach.tokens} are the most "
+                f"{reach.why}; give chunk_tokens, at most {reach.tokens} with what stands around a document."
             )
         latents = torch.cat([self._latents(chunk, read or self._read) for chunk in chunks])
         return self.network.combine(self.network.factors(latents), scalers, bias)

@@ -11,11 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from streamgen.asked import whole
 from streamgen.errors import UsageError
 from streamgen.models.attend import Attend
+from streamgen.models.attend_check import LIKE_THEM, refuse_forgetful
 from streamgen.models.published import refuse_misfits
+from streamgen.models.rope import reach_of
 from streamgen.models.transformers_attention import stream_attention
 
+FACTS = ("num_hidden_layers", "num_attention_heads", "vocab_size", "max_position_embeddings")
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
@@ -25,20 +29,27 @@ class LanguageModel:
     def __init__(self, model: Any, windows: Sequence[int | None] | None = None) -> None:
         """windows: keys that a layer sees, the current one included (None = all), repeated over the layers.
 
-        Left out, they are those of the model's config.
+        Left out, they are those of the model's config. A model that would not remember is refused: it is
+        asked in a pass of two tokens, unless it is on the meta device.
         """
-        config = model.config
+        attention, config = _first_attention(model), model.config
         self.model = model
         self.layers: int = config.num_hidden_layers
         self.windows = _tiled(windows, self.layers) if windows is not None else stock_windows(config)
-        attention = _first_attention(model)
         self.q_heads: int = config.num_attention_heads
         self.head_dim: int = attention.head_dim
         self.kv_heads: int = self.q_heads // attention.num_key_value_groups
         self.vocabulary: int = config.vocab_size
-        self.longest: int = config.max_position_embeddings
+        self.reach = reach_of(config, type(model).__name__)
         self.softcap: float = getattr(config, "attn_logit_softcapping", None) or 0.0
         stream_attention(model)
+        if self.device.type != "meta":
+            refuse_forgetful(self)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a text."""
+        return self.reach.tokens
 
     @property
     def device(self) -> torch.device:
@@ -57,6 +68,8 @@ class LanguageModel:
 
     def __call__(self, ids: Tensor, positions: Tensor, attends: Sequence[Attend], last: int = 0) -> Tensor:
         """ids and positions [B, T] -> logits [B, T, V], or of the `last` tokens only."""
+        if self.reach.turns:  # a guess may stand behind the longest text; it must not turn the keys of others
+            positions = positions.clamp(max=self.longest - 1)
         out = self.model(
             input_ids=ids,
             position_ids=positions,
@@ -68,12 +81,14 @@ class LanguageModel:
 
 
 def _first_attention(model: Any) -> Any:
-    layers = getattr(model.get_decoder(), "layers", None)
+    config = getattr(model, "config", None)
+    layers = getattr(model.get_decoder(), "layers", None) if hasattr(model, "get_decoder") else None
     attention = getattr(layers[0], "self_attn", None) if layers else None
-    if not hasattr(attention, "num_key_value_groups"):
+    lacking = [fact for fact in FACTS if not hasattr(config, fact)]
+    if lacking or not hasattr(attention, "num_key_value_groups"):
         raise UsageError(
             f"{type(model).__name__} is not built like the models that stream here (decoder layers with a "
-            "self_attn that knows its key heads); choose Llama, Mistral, Qwen, Gemma or their like."
+            f"self_attn that knows its key heads, and their number and sizes in the config); {LIKE_THEM}."
         )
     return attention
 
@@ -120,10 +135,15 @@ def stock_windows(config: Any) -> tuple[int | None, ...]:
     return tuple(window if kind == SLIDING else None for kind in kinds)
 
 
-def _tiled(windows: Sequence[int | None], layers: int) -> tuple[int | None, ...]:
-    if not windows or layers % len(windows) or any(window is not None and window < 1 for window in windows):
+def _tiled(windows: Any, layers: int) -> tuple[int | None, ...]:
+    listed = list(windows) if isinstance(windows, Sequence) and not isinstance(windows, str) else None
+    if not listed or layers % len(listed):
         raise UsageError(
-            f"Windows {list(windows)} do not fit {layers} layers; give whole numbers from 1 on (or None for "
-            "no window), as many as divide the layers."
+            f"Windows {windows!r:.60} do not fit {layers} layers; give a list of whole numbers from 1 on (or "
+            "None for no window), as many as divide the layers."
         )
-    return tuple(windows) * (layers // len(windows))
+    settled = [
+        None if window is None else whole("window", window, f"does not fit {layers} layers")
+        for window in listed
+    ]
+    return tuple(settled) * (layers // len(settled))

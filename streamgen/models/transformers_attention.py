@@ -32,6 +32,10 @@ from streamgen.models.attend import Attend, Capping
 NAME = "streamgen"
 
 
+class MissingAttendsError(UsageError):
+    """A model that streams was called without `attends`, or does not hand them to its layers."""
+
+
 def stream_attention(model: PreTrainedModel) -> None:
     """Let a model attend through the `attends` of each call; a call without them is refused."""
     if not model._supports_attention_backend:
@@ -57,7 +61,7 @@ def attend_through(
 ) -> tuple[Tensor, None]:
     """query [B, Hq, T, D], key and value [B, H, T, D] of new tokens only -> [B, T, Hq, D]."""
     if attends is None:
-        raise TypeError(
+        raise MissingAttendsError(
             "This model streams: its forward takes attends=[one Attend a layer]; "
             "for the plain forward load the model once more."
         )

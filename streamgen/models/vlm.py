@@ -16,11 +16,10 @@ from torch import Tensor
 
 from streamgen.errors import UsageError
 from streamgen.models.attend import Attend
+from streamgen.models.rope import STEADY
 from streamgen.models.transformers_attention import stream_attention
 
 IntArray = npt.NDArray[np.int64]
-# Rotary embeddings whose frequencies are constants; others change with the length of the sequence.
-STEADY_ROPE = ("default", "linear", "yarn", "llama3")
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,10 @@ class StreamingVLM:
 def _refuse(config: Any, name: str) -> None:
     """Refuse models whose stored keys cannot be moved, or whose layers have windows of their own."""
     kind = config.rope_parameters["rope_type"]
-    if kind not in STEADY_ROPE:
+    if kind not in STEADY:
         raise UsageError(
             f"{name} turns its keys with rope_type {kind!r}, which changes with the length of the stream; "
-            f"choose a checkpoint with one of {', '.join(STEADY_ROPE)}."
+            f"choose a checkpoint with one of {', '.join(STEADY)}."
         )
     windows = {kind for kind in getattr(config, "layer_types", None) or () if kind != "full_attention"}
     if windows:

@@ -7,15 +7,17 @@ from typing import Any, Self
 
 import torch
 
+from streamgen.asked import whole
 from streamgen.attention.registry import AUTO, named
 from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
 from streamgen.models.lm import LanguageModel, load_language_model
 from streamgen.models.loading import load_tokenizer
 from streamgen.models.registry import resolve
+from streamgen.pipelines.text_arguments import settle_drafts, settle_widths
 from streamgen.pipelines.text_beams import Beams
 from streamgen.pipelines.text_chunk import Speller, TextChunk
-from streamgen.pipelines.text_draft import Drafter, refuse_other_vocabularies
+from streamgen.pipelines.text_draft import Drafter
 from streamgen.pipelines.text_engine import Engine, Group, TextCounters
 from streamgen.pipelines.text_memory import PAGE_SIZE, TextMemory
 from streamgen.pipelines.text_request import (
@@ -27,7 +29,6 @@ from streamgen.pipelines.text_request import (
 )
 from streamgen.pipelines.text_samples import Samples
 from streamgen.pipelines.text_turns import Turns
-from streamgen.sampling.tree_growth import check_widths
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
 WIDTHS = (2, 1, 1)
@@ -55,16 +56,21 @@ class TextPipeline:
         attention: str = AUTO,
         memory: Arena | None = None,
     ) -> None:
-        for name, count in (("tokens", tokens), ("texts", texts), ("chunk", chunk), ("page_size", page_size)):
-            if count < 1:
-                raise UsageError(f"{name}={count} leaves no room for a text; give a whole number from 1 on.")
+        tokens, texts, chunk, page_size = (
+            whole(name, count, "leaves no room for a text")
+            for name, count in {
+                "tokens": tokens,
+                "texts": texts,
+                "chunk": chunk,
+                "page_size": page_size,
+            }.items()
+        )
         if attention != AUTO:
             named(attention)
         self.model = model
         self.tokenizer = tokenizer
-        self.drafts = [draft] if isinstance(draft, LanguageModel) else list(draft)
-        refuse_other_vocabularies(model.vocabulary, [one.vocabulary for one in self.drafts])
-        self.widths = check_widths(widths, model.vocabulary)
+        self.drafts = settle_drafts(model, draft)
+        self.widths = settle_widths(widths, model.vocabulary)
         self.drawn = drawn
         self.texts = texts
         self.chunk = chunk
@@ -199,8 +205,8 @@ class TextPipeline:
         prompt, new = len(request.prompt), request.max_tokens
         if prompt + new > self.model.longest:
             raise UsageError(
-                f"{prompt} tokens of a prompt and {new} new ones are more than the {self.model.longest} that "
-                "this model was made for; shorten one of them."
+                f"{prompt} tokens of a prompt and {new} new ones are more than the {self.model.longest} "
+                f"{self.model.reach.why}; shorten one of them."
             )
         if request.texts > self.texts:
             raise UsageError(

@@ -10,6 +10,7 @@ Shapes: S tokens, D model width.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,9 +31,12 @@ from streamgen.pipelines.text_memory import Past
 class TextDocuments:
     """Reads documents with the pipeline's own model, in its memory; nothing of them stays but the adapter."""
 
-    def __init__(self, pipe: TextPipeline, loaded: Loaded | str, affixes: Affixes | None = None) -> None:
+    def __init__(
+        self, pipe: TextPipeline, loaded: Loaded | str | Path, affixes: Affixes | None = None
+    ) -> None:
+        """loaded: a hypernetwork, or the bundled name, path or hub id of one."""
         self.pipe = pipe
-        if isinstance(loaded, str):
+        if isinstance(loaded, (str, Path)):
             loaded = load_doc_lora(resolve(loaded))
         self.reader = DocToLora(pipe.model.model, loaded, affixes)
 

@@ -1,8 +1,6 @@
 """A wish for texts, checked and settled before anything is computed. V vocabulary."""
 
-import math
 import numbers
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from streamgen.asked import real, whole
 from streamgen.errors import UsageError
+from streamgen.models.token_ids import token_ids
 from streamgen.sampling.dice import KeyedDice
 from streamgen.sampling.tokens import keep_top_k, keep_top_p
 from streamgen.sampling.tree_verify import distribution
 
 SEEDS = 2**63
+PENALTY = 50  # a million tokens to this power are still a float
 Prompt = str | Sequence[int]
 
 
@@ -29,16 +30,18 @@ class TextSampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise UsageError(
-                f"A temperature of {self.temperature:g} cannot be had; give 0 for the likeliest token."
-            )
-        if isinstance(self.top_k, bool) or self.top_k != int(self.top_k) or self.top_k < 0:
-            raise UsageError(f"top_k={self.top_k} keeps no tokens; give a whole number, 0 keeps all.")
-        if not 0 <= self.top_p <= 1:
-            raise UsageError(f"top_p={self.top_p:g} is out of range; it is a share from 0 to 1, 0 keeps all.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < SEEDS:
-            raise UsageError(f"{self.seed!r} is no seed; a seed is a whole number from 0 to 2**63 - 1.")
+        settled = {
+            "temperature": real(
+                "temperature", self.temperature, "cannot be had; give a number, 0 for the likeliest token", 0
+            ),
+            "top_k": whole("top_k", self.top_k, "keeps no tokens, and 0 all", least=0),
+            "top_p": real(
+                "top_p", self.top_p, "is out of range; it is a share from 0 to 1, 0 keeps all", 0, 1
+            ),
+            "seed": whole("seed", self.seed, "is no seed", least=0, most=SEEDS - 1),
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
 
     @property
     def greedy(self) -> bool:
@@ -47,7 +50,8 @@ class TextSampling:
     def chances(self, logits: Tensor) -> Tensor:
         """The distribution [..., V] that a token is drawn from, float64 on the CPU."""
         vocabulary = logits.shape[-1]
-        heated = logits.detach().to("cpu", torch.float64) / self.temperature
+        wide = logits.detach().to("cpu", torch.float64)
+        heated = (wide - wide.amax(-1, keepdim=True)) / self.temperature  # the best is 0, however cold it is
         return distribution(keep_top_p(keep_top_k(heated, min(self.top_k, vocabulary)), self.top_p))
 
     def dice(self, sample: int, place: int, purpose: str = "target") -> KeyedDice:
@@ -73,9 +77,10 @@ class TextRequest:
                 "A prompt has no tokens; give at least one, such as the tokenizer's first token."
             )
         for name in ("max_tokens", "samples", "beams"):
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise UsageError(f"{name}={count!r} makes no text; give a whole number from 1 on.")
+            object.__setattr__(self, name, whole(name, getattr(self, name), "makes no text"))
+        scored = f"scores no beam; give a number from -{PENALTY} to {PENALTY}, 1 for the mean of its tokens"
+        penalty = real("length_penalty", self.length_penalty, scored, -PENALTY, PENALTY)
+        object.__setattr__(self, "length_penalty", penalty)
         if self.beams > 1 and (self.samples > 1 or not self.sampling.greedy):
             raise UsageError("Beam search takes no temperature and no samples; leave them out, or the beams.")
         if self.samples > 1 and self.sampling.greedy:
@@ -110,29 +115,17 @@ def settle_prompts(
                 "This checkpoint has no tokenizer, so a prompt is a list of token ids (with --ids on the "
                 "command line); give ids, or add a tokenizer."
             )
-        ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else _ids(prompt)
-        wrong = [token for token in ids if not 0 <= token < vocabulary]
-        if wrong:
-            raise UsageError(f"Token {wrong[0]} is unknown; this model knows 0 to {vocabulary - 1}.")
-        settled.append(tuple(ids))
+        ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
+        settled.append(tuple(token_ids(ids, vocabulary)))
     return settled
 
 
-def _ids(prompt: Any) -> list[int]:
-    listed = prompt.tolist() if hasattr(prompt, "tolist") else prompt
-    try:
-        if isinstance(listed, bytes):
-            raise TypeError("bytes are no token ids")
-        return [operator.index(token) for token in listed]
-    except TypeError as error:
-        raise UsageError(
-            f"{prompt!r:.60} is no prompt; give a text, or token ids, which are whole numbers."
-        ) from error
-
-
 def settle_lengths(max_tokens: int | Sequence[int], prompts: int) -> list[int]:
-    """The most new tokens of every prompt."""
-    listed = [max_tokens] * prompts if isinstance(max_tokens, int) else list(max_tokens)
+    """The most new tokens of every prompt; a request checks each."""
+    listed: Any = max_tokens.tolist() if hasattr(max_tokens, "tolist") else max_tokens
+    listed = (
+        list(listed) if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed] * prompts
+    )
     if len(listed) != prompts:
         raise UsageError(
             f"{len(listed)} lengths were given for {prompts} prompts; give one for each, or one for all."

@@ -253,5 +253,5 @@ def test_a_text_is_tokenised_between_its_affixes() -> None:
     assert document_ids(tokenizer, " ab\n", Affixes((1,), (2,))) == [1, 97, 98, 2]
     with pytest.raises(UsageError, match="empty"):
         document_ids(tokenizer, " \n", AFFIXES)
-    with pytest.raises(UsageError, match="chunks of 0"):
+    with pytest.raises(UsageError, match="chunk_tokens=0 cuts no document"):
         split(DOCUMENT, AFFIXES, 0)

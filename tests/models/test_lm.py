@@ -1,6 +1,7 @@
 """A stock language model, read off its config and fed through Attends."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,9 +69,9 @@ def test_a_missing_weight_is_named(tmp_path: Path) -> None:
         load_language_model(folder, torch.float32)
 
 
-@pytest.mark.parametrize("windows", [[], [8, 8], [0]])
-def test_windows_that_do_not_fit_the_layers_are_refused(windows: list[int]) -> None:
-    with pytest.raises(UsageError, match="do not fit 3 layers"):
+@pytest.mark.parametrize("windows", [[], [8, 8], [0], 8, "8", [2.5], [True], [None, "8", 3]])
+def test_windows_that_do_not_fit_the_layers_are_refused(windows: Any) -> None:
+    with pytest.raises(UsageError, match="not fit 3 layers"):
         LanguageModel(lms.stock("qwen2"), windows)
 
 

@@ -83,7 +83,7 @@ def test_two_streams_on_one_model_do_not_mix() -> None:
 
 def test_a_call_without_attends_is_refused() -> None:
     _, streaming = pair("qwen2")
-    with pytest.raises(TypeError, match="attends="):
+    with pytest.raises(UsageError, match="attends="):
         streaming(IDS, use_cache=False)
 
 

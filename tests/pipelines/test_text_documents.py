@@ -1,7 +1,9 @@
 """Documents through a TextPipeline: the same adapters as by stock code, and texts that depend on them."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -83,6 +85,47 @@ def test_a_document_is_refused_without_room_or_words_and_leaves_no_pages() -> No
             documents.internalize("a hero")
 
 
+@pytest.mark.parametrize(
+    ("ids", "why"),
+    [
+        ([], "has no tokens; give at least one"),
+        ([3, 9999], "Token 9999 is unknown; this model knows 0 to"),
+        ([3, -1], "Token -1 is unknown"),
+        ("3 4", "is no list of token ids"),
+        (5, "is no list of token ids"),
+        ([2.5], "is no list of token ids"),
+    ],
+)
+def test_ids_that_are_no_document_are_refused(ids: Any, why: str) -> None:
+    with pipe_of(language_model()) as pipe, pytest.raises(UsageError, match=why):
+        TextDocuments(pipe, loaded()).internalize_ids(ids)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "3", True])
+def test_chunks_that_cut_no_document_are_refused(wrong: Any) -> None:
+    with (
+        pipe_of(language_model()) as pipe,
+        pytest.raises(UsageError, match="chunk_tokens=.* cuts no document; give a whole number from 1 on"),
+    ):
+        TextDocuments(pipe, loaded()).internalize_ids(DOCUMENT, wrong)
+
+
+def test_arrays_of_ids_are_a_document() -> None:
+    with pipe_of(language_model()) as pipe:
+        documents = TextDocuments(pipe, loaded())
+        made = documents.internalize_ids(torch.tensor(DOCUMENT), np.int64(10))
+        wanted = documents.internalize_ids(DOCUMENT, 10)
+    assert made.change("down_proj").equal(wanted.change("down_proj"))
+
+
+def test_a_hypernetwork_may_be_a_path_and_nothing_else_is_one(tmp_path: Path) -> None:
+    with pipe_of(language_model()) as pipe:
+        with pytest.raises(UsageError, match="holds neither"):
+            TextDocuments(pipe, tmp_path)
+        with pytest.raises(UsageError, match="A dict is no hypernetwork; give what load_doc_lora"):
+            TextDocuments(pipe, {})  # type: ignore[arg-type]
+
+
 def test_a_text_is_tokenised_by_the_pipeline() -> None:
     words: PreTrainedTokenizerFast = tokenizer()
     with pipe_of(language_model()) as pipe:
@@ -90,6 +133,8 @@ def test_a_text_is_tokenised_by_the_pipeline() -> None:
         documents = TextDocuments(pipe, loaded(), Affixes((2,), (4,)))
         ids = words("a hero walks north", add_special_tokens=False)["input_ids"]
         made, wanted = documents.internalize("a hero walks north"), documents.internalize_ids([2, *ids, 4])
+        with pytest.raises(UsageError, match="A document is a text, not of type int"):
+            documents.internalize(5)  # type: ignore[arg-type]
     assert made.change("down_proj").equal(wanted.change("down_proj"))
 
 
@@ -122,6 +167,8 @@ def test_a_document_that_is_longer_than_the_model_is_refused_before_it_is_read()
     with pipe_of(language_model("mistral"), tokens=4096) as pipe:
         most = pipe.model.longest
         documents = TextDocuments(pipe, loaded())
-        with pytest.raises(UsageError, match=f"the model was made for {most}; give chunk_tokens"):
+        with pytest.raises(
+            UsageError, match=f"{most} are the most that this model was made for; give chunk_tokens"
+        ):
             documents.internalize_ids([3] * (most + 1))
         assert documents.internalize_ids([3] * (most + 1), chunk_tokens=most // 2).nbytes > 0
