@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from streamgen.asked import whole
 from streamgen.errors import UsageError
 from streamgen.models.var_classes import ClassNames, Label
 from streamgen.pipelines.image_settings import Sampling
@@ -29,19 +31,19 @@ def settle_labels(labels: Label | Sequence[Label], classes: ClassNames) -> tuple
 
 def settle_seeds(seeds: int | Sequence[int], images: int) -> tuple[int, ...]:
     """A seed for each image; a single one counts up."""
-    listed = [seeds + number for number in range(images)] if isinstance(seeds, int) else list(seeds)
+    given: Any = seeds.tolist() if hasattr(seeds, "tolist") else seeds
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    first = 0 if several else _seed(given)
+    listed = list(given) if several else [first + number for number in range(images)]
     if len(listed) != images or not listed:
         raise UsageError(
             f"{len(listed)} seeds were given for {images} images; give one for each, or one to count up."
         )
-    wrong = [
-        seed
-        for seed in listed
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS
-    ]
-    if wrong:
-        raise UsageError(f"{wrong[0]!r} is no seed; a seed is a whole number from 0 to 2**63 - 1.")
-    return tuple(listed)
+    return tuple(map(_seed, listed))
+
+
+def _seed(seed: Any) -> int:
+    return whole("seed", seed, "is no seed", least=0, most=SEEDS - 1)
 
 
 def settle_size(asked: tuple[int, int] | None, trained: tuple[int, int], patches: Sequence[int]) -> None:

@@ -1,11 +1,11 @@
 """What an image checkpoint says of itself, and how its tokens are chosen. Nothing heavy is imported here."""
 
 import json
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from streamgen.asked import real, whole
 from streamgen.errors import UsageError
 from streamgen.models.var_classes import ClassNames
 
@@ -23,18 +23,16 @@ class Sampling:
     more_smooth: bool = False  # mix codes softly instead of taking one: smoother pictures, worse scores
 
     def check(self, vocabulary: int) -> "Sampling":
-        """Refuse what a model of so many codes cannot do."""
-        if not (math.isfinite(self.cfg) and self.cfg >= 0):
-            raise UsageError(f"cfg={self.cfg:g} is no guidance; give 0 for none, or up to about 10.")
-        if isinstance(self.top_k, bool) or self.top_k != int(self.top_k) or not 0 <= self.top_k <= vocabulary:
-            raise UsageError(
-                f"top_k={self.top_k} is out of range; this model has {vocabulary} codes, and 0 keeps all."
-            )
-        if not 0 <= self.top_p <= 1:
-            raise UsageError(
-                f"top_p={self.top_p:g} is out of range; it is a share from 0 to 1, and 0 keeps all."
-            )
-        return self
+        """Settle the numbers, and refuse what a model of so many codes cannot do."""
+        codes = f"is out of range; this model has {vocabulary} codes, and 0 keeps all"
+        return replace(
+            self,
+            cfg=real("cfg", self.cfg, "is no guidance; give 0 for none, or up to about 10", 0),
+            top_k=whole("top_k", self.top_k, codes, least=0, most=vocabulary),
+            top_p=real(
+                "top_p", self.top_p, "is out of range; it is a share from 0 to 1, and 0 keeps all", 0, 1
+            ),
+        )
 
     def changed(
         self, cfg: float | None, top_k: int | None, top_p: float | None, more_smooth: bool | None

@@ -92,6 +92,6 @@ def residual(p: Tensor, q: Tensor) -> Tensor | None:
     return rest / total if total > 0 else None
 
 
-def distribution(logits: Tensor, temperature: float = 1.0) -> Tensor:
+def distribution(logits: Tensor) -> Tensor:
     """Probabilities [..., V] in float64 on the CPU, as the rules take them."""
-    return torch.softmax(logits.detach().to("cpu", torch.float64) / temperature, dim=-1)
+    return torch.softmax(logits.detach().to("cpu", torch.float64), dim=-1)

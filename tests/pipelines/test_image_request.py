@@ -1,14 +1,17 @@
 """Wishes that cannot be had: each is one sentence, said before anything is computed."""
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
 from streamgen.errors import UsageError
 from streamgen.kv.arena import Arena
 from streamgen.models.var_classes import ClassNames
 from streamgen.pipelines.image import ImagePipeline
-from streamgen.pipelines.image_settings import PUBLISHED, ImageSettings
+from streamgen.pipelines.image_request import settle_seeds
+from streamgen.pipelines.image_settings import PUBLISHED, ImageSettings, Sampling
 from tests.pipelines.image_models import make_pipeline, make_var, make_vqvae, var_config, vq_config
 
 REFUSED: list[tuple[dict[str, object], str]] = [
@@ -19,13 +22,20 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"labels": 1.5}, "1.5 is no label"),
     ({"labels": "crane"}, r"'crane' is the name of class 3 \(crane\) and class 4"),
     ({"labels": []}, "No label was given"),
-    ({"labels": 1, "cfg": -1.0}, "cfg=-1 is no guidance"),
+    ({"labels": 1, "cfg": -1.0}, "cfg=-1.0 is no guidance"),
+    ({"labels": 1, "cfg": "4"}, "cfg='4' is no guidance"),
     ({"labels": 1, "cfg": float("nan")}, "cfg=nan is no guidance"),
     ({"labels": 1, "top_k": 17}, "top_k=17 is out of range; this model has 16 codes"),
     ({"labels": 1, "top_k": -1}, "top_k=-1"),
+    ({"labels": 1, "top_k": 2.0}, "top_k=2.0 is out of range"),
+    ({"labels": 1, "top_k": float("inf")}, "top_k=inf is out of range"),
     ({"labels": 1, "top_p": 1.5}, "top_p=1.5"),
+    ({"labels": 1, "top_p": "0.5"}, "top_p='0.5' is out of range"),
     ({"labels": 1, "preset": "best"}, "no preset 'best'; choose one of demo, fid"),
     ({"labels": 1, "seeds": -3}, "-3 is no seed"),
+    ({"labels": 1, "seeds": 2.5}, "2.5 is no seed"),
+    ({"labels": 1, "seeds": "1"}, "'1' is no seed"),
+    ({"labels": 1, "seeds": [None]}, "None is no seed"),
     ({"labels": [1, 2], "seeds": [1]}, "1 seeds were given for 2 images"),
     (
         {"labels": 1, "size": (32, 32)},
@@ -83,3 +93,9 @@ def test_presets_are_those_of_the_published_pictures_and_scores() -> None:
     assert (fid.cfg, fid.top_k, fid.top_p, fid.more_smooth) == (1.5, 900, 0.96, False)
     assert ImageSettings.published(10, 64).preset("demo").top_k == 64
     assert ImageSettings.published(10, 64).classes.name(7) == "7"
+
+
+@pytest.mark.parametrize("seeds", [np.int64(3), np.array([3, 4]), [np.int32(3), 4]])
+def test_numbers_of_numpy_count(seeds: Any) -> None:
+    assert settle_seeds(seeds, 2) == (3, 4)
+    assert Sampling(np.float32(1.5), np.int64(4), 0).check(16) == Sampling(1.5, 4, 0.0)
