@@ -11,7 +11,7 @@ import pickletools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Self
 
 import torch
 
@@ -31,9 +31,14 @@ TRUST = "ask for a safetensors file, or convert it where you trust it"
 class Facts:
     """Stands in for a dataclass: its fields are data, its name is the one in the file."""
 
-    def __init__(self, *values: object) -> None:
-        self.values = values
-        self.fields: dict[str, Any] = {}
+    values: tuple[object, ...]
+    fields: dict[str, Any]
+
+    def __new__(cls, *values: object) -> Self:
+        """A pickle may make an instance without __init__, and with no fields after it."""
+        made = super().__new__(cls)
+        made.values, made.fields = values, {}
+        return made
 
     def __setstate__(self, state: object) -> None:
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):

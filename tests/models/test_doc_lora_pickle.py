@@ -159,6 +159,13 @@ def test_fields_are_data_and_never_attributes(tmp_path: Path) -> None:
     assert vars(stand_in) == {"values": (), "fields": fields}
 
 
+def test_dataclasses_and_enums_without_anything_in_them_are_read(tmp_path: Path) -> None:
+    enum = b"cpeft.utils.peft_types\nTaskType\n"
+    pairs = text("a") + CONFIG + b")\x81" + text("b") + CONFIG + b")R" + text("c") + enum + b")\x81"
+    archive(tmp_path / "model.bin", b"\x80\x02}(" + pairs + b"u.")
+    assert read_pickle(tmp_path / "model.bin") == {"a": {}, "b": {}, "c": None}
+
+
 def test_fields_that_are_no_dictionary_are_refused(tmp_path: Path) -> None:
     archive(tmp_path / "model.bin", b"\x80\x02}" + text("a") + CONFIG + b")\x81" + text("x") + b"bs.")
     with pytest.raises(UnsafeWeightsError, match="damaged"):
