@@ -27,4 +27,8 @@ def settle_widths(widths: Any, vocabulary: int) -> tuple[int, ...]:
     """Children a depth of the trees that drafts propose."""
     if not isinstance(widths, Sequence) or isinstance(widths, str):
         raise UsageError(f"widths={widths!r:.60} grows no tree; give a list such as (3, 2, 1).")
-    return check_widths([whole("width", width, "grows no tree") for width in widths], vocabulary)
+    settled = [whole("width", width, "grows no tree") for width in widths]
+    try:
+        return check_widths(settled, vocabulary)
+    except ValueError as error:  # of a rule that knows no users
+        raise UsageError(str(error)) from error

@@ -34,7 +34,7 @@ class TextSampling:
             "temperature": real(
                 "temperature", self.temperature, "cannot be had; give a number, 0 for the likeliest token", 0
             ),
-            "top_k": whole("top_k", self.top_k, "keeps no tokens, and 0 all", least=0),
+            "top_k": whole("top_k", self.top_k, "is no number of tokens to keep, where 0 keeps all", least=0),
             "top_p": real(
                 "top_p", self.top_p, "is out of range; it is a share from 0 to 1, 0 keeps all", 0, 1
             ),

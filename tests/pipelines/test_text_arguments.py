@@ -93,6 +93,14 @@ def test_widths_that_grow_no_tree_are_refused(pipe: TextPipeline, wrong: Any) ->
         TextPipeline(pipe.model, widths=wrong)
 
 
+@pytest.mark.parametrize("wrong", [(), (2,) * 9, (lms.VOCABULARY + 1,)])
+def test_trees_without_nodes_or_with_too_many_are_refused(pipe: TextPipeline, wrong: tuple[int, ...]) -> None:
+    with pytest.raises(
+        UsageError, match="A tree of widths .* cannot be grown; give 1 to 61 children a depth"
+    ):
+        TextPipeline(pipe.model, widths=wrong)
+
+
 def test_what_is_no_streaming_model_is_refused(pipe: TextPipeline) -> None:
     with pytest.raises(UsageError, match="A Qwen2ForCausalLM is no model that streams"):
         TextPipeline(lms.stock("qwen2"))  # type: ignore[arg-type]
