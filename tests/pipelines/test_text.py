@@ -6,15 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from streamgen.attention.contract import KernelError
+from streamgen.attention.kernels.cascade import Cascade
+from streamgen.attention.trunks import longest_trunk
 from streamgen.errors import UsageError
+from streamgen.kv.stage import Stage
+from streamgen.models.lm import LanguageModel
+from streamgen.pipelines.text import TextPipeline
 from streamgen.pipelines.text_request import TextSampling
 from tests.models import lms
 from tests.pipelines.texts import RAGGED, collected, generated, pipe_of
 
-KERNELS = ("reference", "sdpa", "segments", "flex")
-UNCAPPED = ("sdpa", "segments")
+KERNELS = ("reference", "sdpa", "segments", "cascade", "flex", "auto")
+UNCAPPED = ("sdpa", "segments", "cascade")
+ALIKE = [(*RAGGED[2][:17], *end) for end in RAGGED]  # 17 tokens in common, four full pages of them
 
 
 @pytest.mark.parametrize("attention", KERNELS)
@@ -24,14 +31,47 @@ def test_greedy_text_is_what_generate_writes_batched_and_alone(family: str, atte
         with pipe_of(family, attention=attention) as pipe, pytest.raises(KernelError, match="soft-capped"):
             collected(pipe.stream(RAGGED[1], max_tokens=1))
         return
-    # Every new shape of a stage costs flex a self-test of half a second: fewer of them.
-    prompts, tokens, chunk = (RAGGED[::3], 3, 16) if attention == "flex" else (RAGGED, 20, 8)
+    prompts, tokens, chunk = RAGGED, 12 if attention in ("cascade", "auto") else 20, 8
+    if attention == "flex":  # every new shape of a stage costs it a self-test of half a second: fewer
+        prompts, tokens, chunk = RAGGED[::3], 3, 16
     expected = [generated(lms.stock(family), prompt, tokens)[0] for prompt in prompts]
     with pipe_of(family, attention=attention, chunk=chunk) as pipe:
         together = collected(pipe.stream(prompts, max_tokens=tokens))
         assert [together[number, 0] for number in range(len(prompts))] == expected
         for prompt, text in zip(prompts, expected, strict=True):
             assert collected(pipe.stream(prompt, max_tokens=tokens)) == {(0, 0): text}
+
+
+@pytest.mark.parametrize("attention", ["cascade", "auto"])
+@pytest.mark.parametrize("family", ["llama", "llama_mqa", "qwen2", "qwen3"])
+def test_texts_that_begin_alike_read_their_beginning_together(
+    family: str, attention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [generated(lms.stock(family), prompt, 12)[0] for prompt in ALIKE]
+    shared = []
+    plain = Cascade.plan
+
+    def recorded(kernel: Cascade, stages: Any, q_heads: int) -> Any:
+        if isinstance(stages[0], Stage):  # not a self-test
+            shared.append(longest_trunk([stage.views[0] for stage in stages], [s.mask for s in stages]))
+        return plain(kernel, stages, q_heads)
+
+    monkeypatch.setattr(Cascade, "plan", recorded)
+    with pipe_of(family, attention=attention) as pipe:
+        texts = collected(pipe.stream(ALIKE, max_tokens=12))
+    assert [texts[number, 0] for number in range(len(ALIKE))] == expected
+    assert max(shared) == 16
+
+
+@pytest.mark.parametrize("attention", ["cascade", "auto"])
+@pytest.mark.parametrize("family", ["mistral", "gemma3", "qwen3"])
+def test_samples_that_share_a_trunk_are_those_of_a_plain_loop(family: str, attention: str) -> None:
+    """They share a trunk, in windows too, until these move on."""
+    how = TextSampling(temperature=0.8, seed=5)
+    expected = [plainly_sampled(family, RAGGED[0], 8, how, sample) for sample in range(3)]
+    with pipe_of(family, attention=attention) as pipe:
+        texts = collected(pipe.stream(RAGGED[0], max_tokens=8, temperature=0.8, seed=5, samples=3))
+    assert [texts[0, sample] for sample in range(3)] == expected
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 8, 64])
@@ -76,6 +116,18 @@ def test_top_k_one_is_greedy_and_draws_follow_the_distribution() -> None:
     torch.testing.assert_close(shares.double(), (logits.double() / 0.7).softmax(-1), atol=0.03, rtol=0)
 
 
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 0.0), (5, 0.0), (0, 0.8), (5, 0.8), (9, 0.3), (40, 0.9)])
+def test_chances_are_those_that_generate_draws_from(temperature: float, top_k: int, top_p: float) -> None:
+    """Temperature, then top-k, then top-p, which counts shares of what top-k has left."""
+    logits = 2 * torch.randn(40, lms.VOCABULARY, generator=torch.Generator().manual_seed(3))
+    warped = TemperatureLogitsWarper(temperature)(None, logits.double())
+    warped = TopKLogitsWarper(top_k)(None, warped) if top_k else warped
+    warped = TopPLogitsWarper(top_p)(None, warped) if top_p else warped
+    given = TextSampling(temperature, top_k, top_p).chances(logits)
+    torch.testing.assert_close(given, warped.softmax(-1), atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("beams", [2, 4])
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma3"])
 @pytest.mark.parametrize("penalty", [0.0, 1.5])
@@ -95,6 +147,41 @@ def test_beams_are_those_of_generate(family: str, beams: int, penalty: float) ->
             rest = text[len(chunk.tokens) :]  # generate fills up what ended early
             assert list(chunk.tokens) == text[: len(chunk.tokens)] and set(rest) <= {0, *stops}
         assert sorted((chunk.score or 0 for chunk in chunks), reverse=True) == [c.score for c in chunks]
+
+
+def stopping(seed: int, stops: list[int]) -> Any:
+    """A model of nine tokens that likes its stop tokens: beams end early, and many at once."""
+    model = lms.stock("llama", seed, vocab_size=9, num_hidden_layers=1)
+    liking = torch.zeros(9)
+    liking[stops] = 2.0
+    model.lm_head.bias = torch.nn.Parameter(liking, requires_grad=False)
+    model.generation_config.eos_token_id = stops
+    return model
+
+
+@pytest.mark.parametrize("stops", [[1, 2], [0, 2, 5, 6]])
+@pytest.mark.parametrize("beams", [2, 4, 5])
+def test_beams_that_end_early_and_often_are_those_of_generate(beams: int, stops: list[int]) -> None:
+    """Enough candidates that some run on, and an end as soon as none of these can be better."""
+    prompt, options = [3, 5, 1, 6], {"num_beams": beams, "num_return_sequences": beams}
+    for seed in range(4):
+        with TextPipeline(LanguageModel(stopping(seed, stops)), tokens=512, page_size=4) as pipe:
+            for penalty in (-1.0, 0.0, 1.0, 2.5):
+                out = stopping(seed, stops).generate(
+                    torch.tensor([prompt]),
+                    max_new_tokens=8,
+                    length_penalty=penalty,
+                    pad_token_id=8,
+                    return_dict_in_generate=True,
+                    output_scores=True,
+                    **options,
+                )
+                chunks = list(pipe.stream(prompt, max_tokens=8, beams=beams, length_penalty=penalty))
+                texts = [[*chunk.tokens, *[8] * 8] for chunk in chunks]
+                rows = out.sequences[:, len(prompt) :].tolist()
+                assert [text[: len(rows[0])] for text in texts] == rows
+                scores = torch.tensor([chunk.score for chunk in chunks])
+                torch.testing.assert_close(scores, out.sequences_scores, atol=1e-4, rtol=1e-5)
 
 
 def test_a_stop_token_ends_a_text_and_is_told_unless_it_is_ignored() -> None:

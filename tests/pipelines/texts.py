@@ -24,6 +24,11 @@ def pipe_of(family: str = "qwen2", seed: int = 0, **options: Any) -> TextPipelin
     return TextPipeline(LanguageModel(lms.stock(family, seed)), **given)
 
 
+def draft_of(family: str = "qwen2", seed: int = 9) -> LanguageModel:
+    """A draft model: a stranger, or with the family and seed of the pipeline its equal."""
+    return LanguageModel(lms.stock(family, seed))
+
+
 def collected(chunks: Any) -> dict[tuple[int, int], list[int]]:
     """The tokens of every text by (prompt, sample)."""
     texts: dict[tuple[int, int], list[int]] = {}

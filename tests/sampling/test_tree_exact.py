@@ -54,6 +54,18 @@ def completed(target: Callable[[tuple[int, ...]], Tensor], gained: list[int], di
     return text[1:3]
 
 
+class ByDepth:
+    """Hands out the dice for each depth, which a rule asks for once, from the root on."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice, self.asked = dice, [-1]
+
+    def __call__(self, depth: int) -> Dice:
+        assert depth == self.asked[-1] + 1, "the dice of another depth decide here"
+        self.asked.append(depth)
+        return self.dice
+
+
 def error(outcomes: Outcomes, target: Callable[[tuple[int, ...]], Tensor], vocabulary: int) -> float:
     assert abs(sum(outcomes.values()) - 1) < EXACT
     truth = {
@@ -75,7 +87,7 @@ def test_chosen_children_keep_the_distribution(vocabulary: int) -> None:
     tree = chosen_tree(made_up(2, vocabulary), 2)
 
     def run(dice: Dice) -> tuple[int, ...]:
-        verdict = verify_chosen(tree, lambda node: target(text_of(tree, node)), lambda depth: dice)
+        verdict = verify_chosen(tree, lambda node: target(text_of(tree, node)), ByDepth(dice))
         return completed(target, verdict.tokens(tree), dice)
 
     assert error(enumerate_outcomes(run), target, vocabulary) < EXACT
@@ -98,7 +110,7 @@ def drawn_round(
             tree,
             lambda node: target(text_of(tree, node)),
             lambda source, node: models[source](text_of(tree, node)),
-            lambda depth: dice,
+            ByDepth(dice),
         )
         return completed(target, verdict.tokens(tree), dice)
 
@@ -125,7 +137,7 @@ def test_drawn_children_two_deep_keep_the_distribution() -> None:
             tree,
             lambda node: target(text_of(tree, node)),
             lambda source, node: draft(text_of(tree, node)),
-            lambda depth: dice,
+            ByDepth(dice),
         )
         return completed(target, verdict.tokens(tree), dice)
 
@@ -148,7 +160,7 @@ def test_the_naive_rules_change_the_distribution_and_the_proof_sees_it() -> None
             tree,
             lambda node: target(text_of(tree, node)),
             lambda source, node: draft(text_of(tree, node)),
-            lambda depth: dice,
+            ByDepth(dice),
         )
         return completed(target, verdict.tokens(tree), dice)
 
