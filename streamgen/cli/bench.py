@@ -152,6 +152,7 @@ def _long(model: str, budget: int | None, minutes: float, attention: str, as_jso
             f"--minutes {minutes:g} --budget {budget} measures nothing; give 1 minute to a day, and a budget "
             "of at least a chunk's tokens."
         )
+    _folder(model)
     _run("ask_long", as_json, model=model, minutes=minutes, budget=budget, attention=attention)
 
 
@@ -163,6 +164,7 @@ def _accuracy(
             f"--stories {stories} --frames {min(frames)} --budget {budget} measures nothing; give 1 story or "
             "more, of 16 frames or more, and a budget of at least a chunk's tokens."
         )
+    _folder(model)
     _run(
         "accuracy",
         as_json,
@@ -215,6 +217,7 @@ def _run(program: str, as_json: bool, **options: object) -> None:
 
 
 def _folder(model: str) -> str:
+    """Where it lies; refused where it is not, or cannot be read."""
     from streamgen.cli import backend
 
     return str(backend.folder_of(model))

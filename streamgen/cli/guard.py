@@ -3,6 +3,7 @@
 0 done (also when the reader of a pipe left), 1 failed while running, 2 asked wrongly, 130 interrupted.
 """
 
+import re
 import sys
 import traceback
 import warnings
@@ -17,6 +18,7 @@ from streamgen.cli.say import let_go_of_stdout, say
 from streamgen.cli.streams import settle_streams
 from streamgen.errors import StreamgenError, StreamgenWarning, UsageError
 
+_ARGUMENT = re.compile(r"^([a-z_]+)=")  # how Python names what the command line calls --top-k
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 LONGEST = 400  # characters of an unexpected error; some of them print tensors
 
@@ -65,7 +67,7 @@ def _invoked(arguments: Sequence[str]) -> object:
 
 def _sentence(error: Exception) -> str:
     words = getattr(error, "format_message", error.__str__)()
-    line = " ".join(words.split())
+    line = _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')} ", " ".join(words.split()))
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
@@ -73,7 +75,8 @@ def _unexpected(error: Exception) -> str:
     words = " ".join(str(error).split())
     if isinstance(error, MemoryError) or "out of memory" in words or "t allocate memory" in words:
         return (
-            "The memory of this machine was not enough; see --dry-run, and try a smaller --size or --window."
+            "The memory of this machine was not enough; see --dry-run, and ask for less, such as a smaller "
+            "--size, --window or --tokens."
         )
     words = words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
     return f"{type(error).__name__}: {words.rstrip('.')}. (`streamgen --traceback ...` shows where.)"

@@ -21,7 +21,7 @@ DEFAULT_SECONDS = 4.0
 DTYPES = {"fp32": "float32", "float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
 _NUMBER = r"[0-9]{1,18}"
 _DEVICE = re.compile(rf"cpu|mps|cuda(:{_NUMBER})?")
-_SIZE = re.compile(rf"({_NUMBER})[xX]({_NUMBER})")
+_SIZE = re.compile(r"([0-9]{1,6})[xX]([0-9]{1,6})")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def resolve(asked: Asked) -> Request:
         ("--sink", asked.sink, 0),
         ("--seed", asked.seed, 0),
     ):
-        _check_least(name, value, least)
+        check_least(name, value, least)
     dtype, device = parse_dtype(asked.dtype), parse_device(asked.device)
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     output = choose_output(asked.output or f"video-{seed}.mp4", asked.form, asked.pix_fmt, asked.scale)
@@ -168,7 +168,8 @@ def _length(frames: int | None, seconds: float | None, fps: float) -> int | None
     return max(1, round((DEFAULT_SECONDS if seconds is None else seconds) * fps))
 
 
-def _check_least(name: str, value: int | None, least: int) -> None:
+def check_least(name: str, value: int | None, least: int) -> None:
+    """Refuse a number that is too small, or that no 64 bits hold."""
     if value is not None and not least <= value < 2**63:
         raise UsageError(f"{name} {value} is out of range; it is a whole number from {least} to 2^63 - 1.")
 

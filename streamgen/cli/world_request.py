@@ -10,7 +10,7 @@ from PIL import Image
 from streamgen.cli import backend
 from streamgen.cli.output import Output, check_writable, choose_output
 from streamgen.cli.prompts import read_prompt, read_schedule
-from streamgen.cli.request import parse_device, parse_dtype, parse_size
+from streamgen.cli.request import check_least, parse_device, parse_dtype, parse_size
 from streamgen.cli.streams import standard_input
 from streamgen.errors import UsageError
 from streamgen.runtime.pacing import POLICIES, Policy
@@ -110,6 +110,7 @@ def resolve(asked: Asked) -> WorldWish:
         standard_input()
     prompt = read_prompt(asked.prompt)
     Switch.of(prompt, asked.switch, asked.over, True)  # type: ignore[arg-type]
+    check_least("--seed", asked.seed, 0)
     track = None if live else _track(asked.actions)
     chunks = _chunks(asked.chunks, track)
     pace = _pace(asked.pace, live)

@@ -17,6 +17,8 @@ COMMANDS = [
     ("image", "1", "-m", "model"),
     ("ask", "fox.mp4", "what?", "-m", "model"),
     ("bench", "world", "-m", "model"),
+    ("bench", "ask", "--accuracy", "-m", "model"),
+    ("bench", "ask", "--minutes", "1", "-m", "model"),
     ("models", "convert", "model", "out"),
     ("models", "convert", "model", "out", "--gqa", "1"),
 ]
@@ -28,7 +30,7 @@ def said_of(command: Command, arguments: tuple[str, ...]) -> str:
     return done.said
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: " ".join(words[:2] + words[-2:]))
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: " ".join(words))
 def test_a_broken_file_is_named_by_every_command(
     command: Command, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -105,6 +105,8 @@ def test_a_line_ends_at_a_line_feed_only(command: Command, model: str, tmp_path:
             ("5", "--ids", "--device", "cpu", "--attention", "flash", "--dry-run"),
             "The kernel 'flash' was asked for",
         ),
+        (("5", "--ids", "--top-k", "-1"), "--top-k -1 "),
+        (("5", "--ids", "--beams", "2", "--length-penalty", "nan"), "--length-penalty nan "),
         (("5,²", "--ids"), "no list of token numbers"),
         (("9" * 5000, "--ids"), "no list of token numbers"),
         (("5", "--ids", "--widths", "3,²"), "--widths 3,²"),

@@ -123,6 +123,7 @@ def test_a_named_kernel_that_cannot_serve_is_a_wrong_argument(command: Command, 
         (["--chunks", "9", "--actions", "w*2"], "last 2 chunks"),
         (["nothing.png"], "cannot be read"),
         (["--window", "0"], "window"),
+        (["--seed", "-1"], "--seed -1 is out of range"),
     ],
 )
 def test_what_cannot_be_played_is_one_sentence_and_exit_2(

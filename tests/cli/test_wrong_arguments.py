@@ -22,6 +22,7 @@ WRONG = {
     "two lengths": (["video", "a fox", "--frames", "8", "--seconds", "1"], "give one of them"),
     "a size without a height": (["video", "a fox", "--size", "64"], "not WIDTHxHEIGHT"),
     "a size of nothing": (["video", "a fox", "--size", "0x64"], "not WIDTHxHEIGHT"),
+    "a size beyond memory": (["video", "a fox", "--size", "9999999x64"], "not WIDTHxHEIGHT"),
     "a negative size": (["video", "a fox", "--size", "-64x64"], "not WIDTHxHEIGHT"),
     "a negative seed": (["video", "a fox", "--seed", "-1"], "--seed -1"),
     "a seed beyond 64 bits": (["video", "a fox", "--seed", str(2**64)], "out of range"),
