@@ -1,7 +1,7 @@
-"""Whether a stock model remembers through its `Attend`s and in no other way, asked of the model in one pass.
+"""Whether a stock model remembers through its `Attend`s, asked of the model in one pass.
 
 What a class says of itself is not enough: some do not call transformers' attention interface in every layer,
-others carry a state beside it, and either would write wrong text without an error.
+and would write wrong text without an error.
 Shapes: T = 2 tokens, Hq query heads, H key heads, D head dim.
 """
 
@@ -20,7 +20,7 @@ LIKE_THEM = "choose Llama, Mistral, Qwen, Gemma or their like"
 
 
 class Witness:
-    """An Attend by which each token sees itself alone; the first one learns that it is no number."""
+    """An Attend by which each token sees itself alone; it knows what it was asked to remember."""
 
     def __init__(self, softcap: float) -> None:
         self.softcap = softcap
@@ -28,22 +28,25 @@ class Witness:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         self.store(k, v)
-        answer = v.repeat_interleave(q.shape[2] // v.shape[2], dim=2)
-        answer[:, 0] = torch.nan
-        return answer
+        return v.repeat_interleave(q.shape[2] // v.shape[2], dim=2)
 
     def store(self, k: Tensor, v: Tensor) -> None:
         self.keys.append((*k.shape[2:], v.shape[-1]))
 
 
 def refuse_forgetful(model: "LanguageModel") -> None:
-    """Refuse a model whose layers do not attend once each, or whose tokens learn of each other elsewhere."""
+    """Refuse a model that has a state besides its attention, or layers that do not attend once each."""
     name, witnesses = type(model.model).__name__, [Witness(model.softcap) for _ in range(model.layers)]
+    if model.model._is_stateful:
+        raise UsageError(
+            f"{name} hands a state from token to token besides its attention, which would be forgotten "
+            f"between passes; {LIKE_THEM}."
+        )
     ids = torch.zeros(1, 2, dtype=torch.long, device=model.device)
     places = torch.arange(2, device=model.device)[None]
     try:
         with torch.inference_mode():
-            logits = model(ids, places, witnesses)
+            model(ids, places, witnesses)
     except MissingAttendsError as error:
         raise UsageError(_does_not_attend(name, model.layers, model.layers)) from error
     except UsageError as error:
@@ -54,18 +57,13 @@ def refuse_forgetful(model: "LanguageModel") -> None:
     sizes = {size for witness in witnesses for size in witness.keys}
     if sizes != {(model.kv_heads, model.head_dim, model.head_dim)}:
         raise UsageError(
-            f"The layers of {name} remember keys and values of several sizes ({_listed(sizes)}), and pages "
-            f"hold {model.kv_heads} heads of {model.head_dim} for both in every layer; {LIKE_THEM}."
-        )
-    if logits[:, -1].isnan().any():
-        raise UsageError(
-            f"{name} hands something from token to token besides its attention (a state or a convolution), "
-            f"which would be forgotten between passes; {LIKE_THEM}."
+            f"The layers of {name} remember {_listed(sizes)} and pages hold {model.kv_heads} heads of "
+            f"{model.head_dim} for keys and values of every layer; {LIKE_THEM}."
         )
 
 
 def _listed(sizes: set[tuple[int, ...]]) -> str:
-    return ", ".join(f"{heads} heads of {keys} and {values}" for heads, keys, values in sorted(sizes))
+    return ", ".join(f"{heads} heads of {keys} (values {values})" for heads, keys, values in sorted(sizes))
 
 
 def _does_not_attend(name: str, odd: int, layers: int) -> str:
