@@ -39,6 +39,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         let_go_of_stdout()
         return DONE
+    except SystemExit as leave:
+        if isinstance(leave.__context__, BrokenPipeError):  # rich leaves so, when nobody reads its help
+            return DONE
+        raise
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted.")
         return INTERRUPTED

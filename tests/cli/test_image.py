@@ -114,9 +114,9 @@ def test_a_rehearsal_prints_the_memory_and_makes_nothing(
     [
         (["--seed", "1"], "A label is missing"),
         (["nine"], "no class 'nine'"),
-        (["one", "--cfg", "-1"], "cfg=-1"),
-        (["one", "--top-k", "99"], "top_k=99 is out of range; this model has 16 codes"),
-        (["one", "--top-p", "2"], "top_p=2"),
+        (["one", "--cfg", "-1"], "--cfg -1"),
+        (["one", "--top-k", "99"], "--top-k 99 is out of range; this model has 16 codes"),
+        (["one", "--top-p", "2"], "--top-p 2"),
         (["one", "--preset", "best"], "no preset 'best'"),
         (["one", "--count", "0"], "--count 0"),
         (["one", "--scale", "0"], "--scale 0"),

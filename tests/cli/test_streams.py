@@ -56,6 +56,16 @@ def test_a_closed_stderr_hears_nothing_and_no_sentence_goes_among_the_frames(tmp
     assert (wrong.returncode, wrong.stdout) == (2, b"")
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("video", "--help"), ("models", "list")])
+def test_a_reader_that_left_is_no_failure(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, str(FAKE), *arguments]
+    done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, timeout=60, cwd=tmp_path)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("reader", [*READERS, *LIVE])
 def test_a_closed_stdin_is_refused_where_it_is_read(
     command: Command, monkeypatch: pytest.MonkeyPatch, reader: str
