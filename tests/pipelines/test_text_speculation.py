@@ -173,16 +173,16 @@ def test_random_trees_give_the_tokens_of_plain_greedy_decoding(family: str, seed
     ],
 )
 def test_random_trees_of_ragged_texts_that_share_a_beginning_do_too(family: str, attention: str) -> None:
-    """Three forks of one prompt and another prompt: they part as their trees are accepted unequally far."""
+    """Three forks of one prompt around another one: they part as their trees are accepted unequally far."""
     dice, model = random.Random(1), LanguageModel(lms.stock(family))
-    prompts = [RAGGED[0]] * 3 + [RAGGED[2]]
+    prompts = [RAGGED[0], RAGGED[2], RAGGED[0], RAGGED[0]]
     truths = [generated(lms.stock(family), prompt, 30)[0] for prompt in prompts]
     with TextMemory(model, Arena(), 256, 4, 32, attention, 4) as memory:
         pasts = [memory.open(), memory.open()]
-        for past, prompt in zip(pasts, prompts[2:], strict=True):
+        for past, prompt in zip(pasts, prompts[:2], strict=True):
             with memory.passing([past], [prompt]) as answer:
                 answer.commit()
-        pasts = [pasts[0].fork(), pasts[0].fork(), *pasts]
+        pasts += [pasts[0].fork(), pasts[0].fork()]
         texts = [truth[:1] for truth in truths]
         while min(map(len, texts)) < 14:
             trees = [random_tree(dice, *row) for row in zip(truths, texts, strict=True)]
