@@ -212,8 +212,8 @@ class TextMemory:
                 size = group.pool.geometry.page_size
                 raise UsageError(
                     f"{texts} text(s) of {prompt} + {new} tokens may need {most} pages of {size} tokens and "
-                    f"{group.pool.name} has {total}; ask for fewer tokens, samples or beams, or build the "
-                    f"pipeline with more tokens than {total * size}."
+                    f"{group.pool.name} has {total}; ask for fewer tokens, samples or beams, or for a memory "
+                    f"of more tokens than {total * size}."
                 )
 
     def passing(
