@@ -41,7 +41,7 @@ class TextWish:
         tokens = min(TOKENS, model.longest) if asked.tokens is None else asked.tokens
         if tokens > model.longest:
             raise UsageError(
-                f"--tokens {tokens} is more than the {model.longest} that this model was made for."
+                f"--tokens {tokens} is more than the {model.longest} {model.reach.why}; give fewer."
             )
         if asked.shared > tokens:
             raise UsageError(

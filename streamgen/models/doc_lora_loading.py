@@ -25,6 +25,8 @@ from streamgen.models.wan_keys import WeightKeyError
 
 PICKLE, WEIGHTS, FACTS = "pytorch_model.bin", "doc_lora.safetensors", "doc_lora.json"
 NOT_WEIGHTS = ("base_model_name_or_path", "hypernet_config", "ctx_encoder_args")
+NEEDED = ("aggregator_config", "feature_sizes", "lora_config", "layer_indices")
+ENCODER_NEEDED = ("ctx_encoder_type", "ctx_encoder_model_name_or_path", "quantize_ctx_encoder")
 # Switches of the training code, and the one position in which a checkpoint is understood here.
 SWITCHES: dict[str, Any] = {
     "use_light_weight_lora": False,
@@ -164,6 +166,9 @@ def _from_pickle(path: Path) -> Loaded:
     strangers = [name for name, value in tree.items() if not isinstance(value, Tensor)]
     if strangers:
         raise WeightKeyError(f"{path} holds {', '.join(strangers)}, which are neither weights nor settings.")
+    _require(path, "hypernet_config", config, *NEEDED)
+    _require(path, "lora_config", config["lora_config"], "lora_alpha")
+    _require(path, "ctx_encoder_args", encoder, *ENCODER_NEEDED)
     refuse_switches(path, config, SWITCHES)
     refuse_switches(path, config["aggregator_config"], AGGREGATOR)
     inputs, outputs = config["feature_sizes"]
@@ -177,6 +182,14 @@ def _from_pickle(path: Path) -> Loaded:
 def affixes_of(loaded: Loaded) -> Affixes:
     """The tokens around a document: those of its folder, or the published ones of its base model."""
     return loaded.affixes or published_affixes(loaded.base or "")
+
+
+def _require(path: Path, name: str, fields: object, *needed: str) -> None:
+    missing = [field for field in needed if not isinstance(fields, Mapping) or field not in fields]
+    if missing:
+        raise WeightKeyError(
+            f"{path} has no {', '.join(missing)} in its {name}; give the pickle that its trainer saved."
+        )
 
 
 def refuse_switches(path: Path, fields: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -160,3 +160,32 @@ def test_what_is_neither_a_weight_nor_a_setting_is_refused(tmp_path: Path) -> No
     tree = tree_for(small(), MISTRAL) | {"optimizer": "adam"}
     with pytest.raises(StreamgenError, match="optimizer, which are neither"):
         load_doc_lora(write(tmp_path / "pytorch_model.bin", tree))
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("hypernet_config", field)
+        for field in ("aggregator_config", "feature_sizes", "lora_config", "layer_indices")
+    ]
+    + [
+        ("ctx_encoder_args", field)
+        for field in ENCODER
+        if field.startswith(("ctx_encoder_type", "ctx_encoder_m", "q"))
+    ],
+)
+def test_a_pickle_without_a_setting_is_refused_by_its_name(name: str, field: str, tmp_path: Path) -> None:
+    tree = tree_for(small(), MISTRAL)
+    del tree[name][field]
+    torch.save(tree, tmp_path / "pytorch_model.bin")
+    with pytest.raises(StreamgenError, match=f"has no {field} in its {name}"):
+        load_doc_lora(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["hypernet_config", "ctx_encoder_args"])
+def test_settings_that_are_none_are_refused(name: str, tmp_path: Path) -> None:
+    tree = tree_for(small(), MISTRAL)
+    tree[name] = "settings"
+    torch.save(tree, tmp_path / "pytorch_model.bin")
+    with pytest.raises(StreamgenError, match=f"in its {name}"):
+        load_doc_lora(tmp_path)
