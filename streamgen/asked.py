@@ -3,9 +3,12 @@
 import math
 import numbers
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from streamgen.errors import UsageError
+
+SEEDS = 2**63
 
 
 def whole(name: str, value: Any, why: str, least: int = 1, most: int | None = None) -> int:
@@ -26,6 +29,17 @@ def real(name: str, value: Any, why: str, least: float = -math.inf, most: float 
     if number is None or not math.isfinite(number) or not least <= number <= most:
         raise UsageError(f"{name}={value!r:.60} {why}.")
     return number
+
+
+def seed(value: Any) -> int:
+    """A seed: 63 bits."""
+    return whole("seed", value, "is no seed", least=0, most=SEEDS - 1)
+
+
+def several(given: Any) -> list[Any] | None:
+    """The values of a list or an array, not looked at; None of a single one, which a text is, too."""
+    listed = given.tolist() if hasattr(given, "tolist") else given
+    return list(listed) if isinstance(listed, Sequence) and not isinstance(listed, str) else None
 
 
 def _index(value: Any) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamgen.cli import backend
-from streamgen.cli.request import parse_device, parse_dtype, whole_numbers
+from streamgen.cli.request import check_least, parse_device, parse_dtype, whole_numbers
 from streamgen.cli.words import STDIN, is_typed, read_source, read_words, refuse_blank
 from streamgen.errors import UsageError
 
@@ -71,8 +71,7 @@ def settle(asked: TextAsked) -> TextWish:
             raise UsageError(f"{option} writes nothing; give a whole number from 1 on.")
     if asked.drawn and not asked.drafts:
         raise UsageError("--drawn says how a draft proposes, and there is none; give --draft MODEL too.")
-    if asked.seed is not None and not 0 <= asked.seed < 2**63:
-        raise UsageError(f"--seed {asked.seed} is out of range; it is a whole number from 0 on.")
+    check_least("--seed", asked.seed, 0)
     _check_texts(asked)
     widths = whole_numbers(asked.widths.split(","))
     if widths is None:

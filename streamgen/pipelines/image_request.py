@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from streamgen.asked import whole
+from streamgen.asked import seed, several
 from streamgen.errors import UsageError
 from streamgen.models.var_classes import ClassNames, Label
 from streamgen.pipelines.image_settings import Sampling
-
-SEEDS = 2**63
 
 
 @dataclass(frozen=True)
@@ -31,19 +28,15 @@ def settle_labels(labels: Label | Sequence[Label], classes: ClassNames) -> tuple
 
 def settle_seeds(seeds: int | Sequence[int], images: int) -> tuple[int, ...]:
     """A seed for each image; a single one counts up."""
-    given: Any = seeds.tolist() if hasattr(seeds, "tolist") else seeds
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    first = 0 if several else _seed(given)
-    listed = list(given) if several else [first + number for number in range(images)]
+    listed = several(seeds)
+    if listed is None:
+        first = seed(seeds)
+        listed = [first + number for number in range(images)]
     if len(listed) != images or not listed:
         raise UsageError(
             f"{len(listed)} seeds were given for {images} images; give one for each, or one to count up."
         )
-    return tuple(map(_seed, listed))
-
-
-def _seed(seed: Any) -> int:
-    return whole("seed", seed, "is no seed", least=0, most=SEEDS - 1)
+    return tuple(map(seed, listed))
 
 
 def settle_size(asked: tuple[int, int] | None, trained: tuple[int, int], patches: Sequence[int]) -> None:

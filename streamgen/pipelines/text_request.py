@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from streamgen.asked import real, whole
+from streamgen.asked import real, seed, several, whole
 from streamgen.errors import UsageError
 from streamgen.models.token_ids import token_ids
 from streamgen.sampling.dice import KeyedDice
 from streamgen.sampling.tokens import keep_top_k, keep_top_p
 from streamgen.sampling.tree_verify import distribution
 
-SEEDS = 2**63
 PENALTY = 50  # a million tokens to this power are still a float
 Prompt = str | Sequence[int]
 
@@ -38,7 +37,7 @@ class TextSampling:
             "top_p": real(
                 "top_p", self.top_p, "is out of range; it is a share from 0 to 1, 0 keeps all", 0, 1
             ),
-            "seed": whole("seed", self.seed, "is no seed", least=0, most=SEEDS - 1),
+            "seed": seed(self.seed),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
@@ -122,10 +121,9 @@ def settle_prompts(
 
 def settle_lengths(max_tokens: int | Sequence[int], prompts: int) -> list[int]:
     """The most new tokens of every prompt; a request checks each."""
-    listed: Any = max_tokens.tolist() if hasattr(max_tokens, "tolist") else max_tokens
-    listed = (
-        list(listed) if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed] * prompts
-    )
+    listed = several(max_tokens)
+    if listed is None:
+        listed = [max_tokens] * prompts
     if len(listed) != prompts:
         raise UsageError(
             f"{len(listed)} lengths were given for {prompts} prompts; give one for each, or one for all."
